@@ -1,0 +1,66 @@
+"""partkit: understand and prototype parallel deep learning, live, in a notebook.
+
+One function for one rank, ``fn(comm, ...)``, runs unchanged on live processes; what it does is seen message by message.
+
+    import partkit as pk
+
+    with pk.World(4) as world:
+        world.run(lambda comm: pk.all_reduce(torch.ones(3) * comm.rank, comm))
+        pk.Timeline(world.trace)
+
+Every public name is loaded when it is first used: importing partkit loads neither torch nor plotly nor ipywidgets.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from partkit import cluster as cluster
+    from partkit.cluster import Cluster as Cluster
+    from partkit.cluster import Device as Device
+    from partkit.cluster import Link as Link
+    from partkit.collectives.all_reduce import all_reduce as all_reduce
+    from partkit.communicator import Communicator as Communicator
+    from partkit.mesh import Mesh as Mesh
+    from partkit.tracing import Event as Event
+    from partkit.tracing import Trace as Trace
+    from partkit.worlds.world import World as World
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Cluster": "partkit.cluster",
+    "Communicator": "partkit.communicator",
+    "Device": "partkit.cluster",
+    "Event": "partkit.tracing",
+    "Link": "partkit.cluster",
+    "Mesh": "partkit.mesh",
+    "Trace": "partkit.tracing",
+    "World": "partkit.worlds.world",
+    "all_reduce": "partkit.collectives.all_reduce",
+}
+"""Where each public name lives."""
+
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'partkit' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
+
+
+def load_ipython_extension(ip: Any) -> None:
+    """``%load_ext partkit``: the magics ``%ranks`` and ``%%ranks``."""
+    import_module("partkit.worlds.magics").load(ip)
+
+
+def unload_ipython_extension(ip: Any) -> None:
+    """``%unload_ext partkit``."""
+    import_module("partkit.worlds.magics").unload(ip)

@@ -1,0 +1,1 @@
+"""Collectives, written with point-to-point messages: one file an operation, each algorithm one function."""

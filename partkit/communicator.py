@@ -1,0 +1,352 @@
+"""What a rank's function talks to: point-to-point messages among a group of ranks. The only birthplace of a run's events.
+
+    collective            ring_all_reduce(x, comm)        knows neither wire nor trace
+       |  comm.sendrecv(chunk, dst=right, buffer=..., src=left)
+    Communicator          group rank -> world rank, tag, sequence number, start time
+       |  transport.isend(...)
+    Pending.wait()        the end time; recorder.add(...)
+
+All communicators of a rank (the world and its sub-groups) share one `RankContext`: its wire, its recorder, and what it is
+doing at the moment, which is what the supervisor asks when nothing moves.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from types import CodeType
+
+import torch
+from torch import Tensor
+
+from partkit.diagnosis import Call, Operation, RankState
+from partkit.mesh import Mesh
+from partkit.tracing import Kind, Recorder
+from partkit.transport.base import Transport, Work
+
+current: ContextVar[Communicator | None] = ContextVar("partkit_communicator", default=None)
+"""The communicator of the rank whose function is running; for instruments that are handed none (`partkit.watch`)."""
+
+
+class RankContext:
+    """What all communicators of one rank share."""
+
+    def __init__(self, transport: Transport, recorder: Recorder) -> None:
+        self.transport = transport
+        self.recorder = recorder
+        self.spans: list[str] = []
+        self.calls: list[Call] = []
+        self.pending: dict[int, Pending] = {}
+        self.blocked_on: Pending | None = None
+        self.progress = 0
+        self.num_calls: Counter[tuple[str, tuple[int, ...]]] = Counter()
+        self.num_messages: Counter[tuple[str, int, str, str]] = Counter()
+
+    def begin_run(self) -> None:
+        """Start counting messages and calls from zero; forget what an earlier run left posted."""
+        for counts in (self.num_calls, self.num_messages, self.pending, self.spans, self.calls):
+            counts.clear()
+        self.blocked_on = None
+        self.recorder.reset()
+
+    def state(self) -> RankState:
+        """What this rank is doing; may be called from another thread at any moment."""
+        blocked_on = self.blocked_on
+        posted = tuple(p.operation for p in list(self.pending.values()))
+        call = self.calls[-1] if self.calls else None
+        return RankState(
+            rank=self.transport.rank,
+            status="running" if blocked_on is None else "blocked",
+            blocked_on=None if blocked_on is None else blocked_on.operation,
+            posted=posted,
+            call=call,
+            num_calls=self.num_calls.total(),
+            progress=self.progress,
+        )
+
+
+class Pending:
+    """A message that was posted and may not be done yet. Wait for it exactly when its tensor is needed.
+
+    Attributes:
+        tensor: what is sent, or the buffer that is being filled.
+    """
+
+    def __init__(self, comm: Communicator, kind: Kind, tensor: Tensor, peer: int, tag: str, target: Tensor | None = None) -> None:
+        context = comm._context
+        self._context = context
+        self._kind = kind
+        self._target = target  # the caller's own buffer, if it is not contiguous
+        self.tensor = tensor
+        self._group = comm.name
+        self._tag = tag
+        self._span = "/".join(context.spans)
+        self._site = context.calls[-1].site if context.calls else call_site()
+        wire = comm._wire_tag(tag)
+        self.operation = Operation("send" if kind == "send" else "recv", peer, tag, describe(tensor), self._site, f"{wire}|{tensor.dtype}|{tensor.numel()}")
+        counted = (kind, peer, tag, comm.name)
+        self._seq = context.num_messages[counted]
+        context.num_messages[counted] += 1
+        context.progress += 1
+        context.pending[id(self)] = self
+        self._start = context.transport.now()
+        transport = context.transport
+        self._work: Work | None = transport.isend(tensor, peer, wire) if kind == "send" else transport.irecv(tensor, peer, wire)
+
+    def wait(self) -> Tensor:
+        """Block until done; the second time returns at once. Gives the sent tensor, or the filled buffer."""
+        if self._work is not None:
+            context = self._context
+            context.blocked_on = self
+            self._work.wait()
+            context.blocked_on = None
+            context.progress += 1
+            context.pending.pop(id(self), None)
+            self._work = None
+            self._note()
+            if self._target is not None:
+                self._target.copy_(self.tensor)
+        return self.tensor if self._target is None else self._target
+
+    def _note(self) -> None:
+        context, nbytes = self._context, self.tensor.numel() * self.tensor.element_size()
+        peer = self.operation.peer
+        context.recorder.add(self._kind, self._start, context.transport.now(), peer, nbytes, self._seq, self._tag, self._span, self._site, self._group)
+
+    def __repr__(self) -> str:
+        return f"Pending({self.operation}, {'done' if self._work is None else 'posted'})"
+
+
+class Communicator:
+    """A group of ranks, seen from one of them.
+
+    Args:
+        context: what this rank's communicators share.
+        ranks: world ranks of the group, in group order; all ranks by default.
+        name: name of the group in traces and messages; empty for the world.
+        mesh: names the axes for `group`.
+
+    Attributes:
+        rank: this rank's place in the group, from 0.
+        size: number of ranks in the group.
+        ranks: world rank of each place.
+    """
+
+    def __init__(self, context: RankContext, ranks: Sequence[int] | None = None, *, name: str = "", mesh: Mesh | None = None) -> None:
+        self._context = context
+        self.ranks: tuple[int, ...] = tuple(range(context.transport.size)) if ranks is None else tuple(ranks)
+        self.name = name
+        self.mesh = mesh
+        self.size = len(self.ranks)
+        self.world_rank = context.transport.rank
+        self._place = self.ranks.index(self.world_rank) if self.world_rank in self.ranks else None
+
+    @property
+    def rank(self) -> int:
+        """This rank's place in the group.
+
+        Raises:
+            NotInGroup: the rank that asks is none of the group's.
+        """
+        if self._place is None:
+            raise NotInGroup(f"rank {self.world_rank} is not in group {self.name!r} of ranks {', '.join(map(str, self.ranks))}, so it can't communicate in it")
+        return self._place
+
+    def __contains__(self, world_rank: object) -> bool:
+        return world_rank in self.ranks
+
+    # -- point to point ------------------------------------------------------------------------------------------
+
+    def isend(self, x: Tensor, dst: int, tag: str = "") -> Pending:
+        """Start to send ``x`` to rank ``dst`` of this group. Do not change ``x`` before ``wait()``.
+
+        Args:
+            x: any shape and dtype; need not be contiguous.
+            dst: group rank.
+            tag: only a receive with the same tag, dtype and number of elements takes it.
+        """
+        return Pending(self, "send", x.detach().contiguous(), self._peer(dst, "dst"), str(tag))
+
+    def irecv(self, buffer: Tensor, src: int, tag: str = "") -> Pending:
+        """Start to fill ``buffer`` from rank ``src`` of this group. Its contents are undefined before ``wait()``."""
+        buffer = buffer.detach()
+        inbox = buffer if buffer.is_contiguous() else torch.empty_like(buffer, memory_format=torch.contiguous_format)
+        return Pending(self, "recv", inbox, self._peer(src, "src"), str(tag), None if inbox is buffer else buffer)
+
+    def send(self, x: Tensor, dst: int, tag: str = "") -> None:
+        """Send ``x`` to ``dst`` and wait until it has taken it: a rendezvous, even for one element.
+
+        Raises:
+            ValueError: ``dst`` is this rank itself, which could never receive while it sends.
+        """
+        if self._peer(dst, "dst") == self.world_rank:
+            raise ValueError(f"rank {self.rank} sends to itself: send waits for the receive, so this would never end; use sendrecv")
+        self.isend(x, dst, tag).wait()
+
+    def recv(self, buffer: Tensor, src: int, tag: str = "") -> Tensor:
+        """Fill ``buffer`` from ``src``; returns it."""
+        if self._peer(src, "src") == self.world_rank:
+            raise ValueError(f"rank {self.rank} receives from itself: recv waits for the send, so this would never end; use sendrecv")
+        return self.irecv(buffer, src, tag).wait()
+
+    def sendrecv(self, x: Tensor, dst: int, buffer: Tensor, src: int, tag: str = "") -> Tensor:
+        """Send ``x`` to ``dst`` while filling ``buffer`` from ``src``; returns the buffer. Never deadlocks in a ring.
+
+        Example:
+            >>> import partkit as pk
+            >>> def shift(comm):
+            ...     right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+            ...     mine = torch.tensor([comm.rank])
+            ...     return comm.sendrecv(mine, right, torch.empty_like(mine), left).item()
+            >>> with pk.World(3) as world:
+            ...     list(world.run(shift))
+            [2, 0, 1]
+        """
+        incoming = self.irecv(buffer, src, tag)
+        outgoing = self.isend(x, dst, tag)
+        received = incoming.wait()
+        outgoing.wait()
+        return received
+
+    # -- groups --------------------------------------------------------------------------------------------------
+
+    def group(self, axis: str) -> Communicator:
+        """The ranks along ``axis`` of the world's mesh that differ from this one only in that coordinate.
+
+        Raises:
+            ValueError: the world has no mesh (give one: ``World(pk.Mesh(dp=2, tp=2))``), or no such axis.
+        """
+        if self.mesh is None:
+            raise ValueError(f"comm.group({axis!r}): this world has no mesh; start it with one, for example World(pk.Mesh(dp=2, tp=2))")
+        return Communicator(self._context, self.mesh.group(axis, self.world_rank), name=axis)
+
+    def subgroup(self, ranks: Sequence[int], name: str | None = None) -> Communicator:
+        """Some ranks of this group, in the given order. All ranks may call it; only members may communicate in it.
+
+        Raises:
+            ValueError: a rank appears twice or is outside this group.
+        """
+        outside = [rank for rank in ranks if not 0 <= rank < self.size]
+        if outside or len(set(ranks)) != len(ranks) or not ranks:
+            raise ValueError(f"subgroup({list(ranks)}): give different ranks of this group, from 0 to {self.size - 1}")
+        world_ranks = tuple(self.ranks[rank] for rank in ranks)
+        return Communicator(self._context, world_ranks, name=name or "ranks " + ",".join(map(str, world_ranks)))
+
+    # -- the trace -----------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def span(self, name: str) -> Iterator[None]:
+        """Name a stretch of this rank's time; spans nest. Shown as a bar around what happens inside."""
+        context, start = self._context, self._context.transport.now()
+        outer = "/".join(context.spans)
+        context.spans.append(name)
+        try:
+            yield
+        finally:
+            context.spans.pop()
+            context.recorder.add("span", start, context.transport.now(), tag=name, span=outer, site=call_site(), group=self.name)
+
+    def compute(self, name: str, *, seconds: float) -> None:
+        """Stand in for a computation that takes ``seconds`` of this world's time: the rank is busy, nothing is computed.
+
+        Raises:
+            ValueError: ``seconds`` is negative.
+        """
+        if not seconds >= 0:
+            raise ValueError(f"compute({name!r}, seconds={seconds!r}): a duration is at least 0")
+        context, start = self._context, self._context.transport.now()
+        context.transport.sleep(seconds)
+        context.recorder.add("compute", start, context.transport.now(), tag=name, span="/".join(context.spans), site=call_site(), group=self.name)
+
+    @contextmanager
+    def collective(self, name: str, x: Tensor, detail: str) -> Iterator[None]:
+        """Everything inside belongs to one collective call on ``x``. For authors of collectives.
+
+        The call's name, shape, dtype, detail and number go into the wire tag of each message inside, so ranks that call
+        different things never exchange a byte; they wait, and the supervisor lays their calls side by side.
+        """
+        context, start = self._context, self._context.transport.now()
+        self.rank  # noqa: B018 (raises for a rank that is not in the group)
+        counted = (self.name, self.ranks)
+        call = Call(name, f"{describe(x)}, {detail}", context.num_calls[counted], self.ranks, call_site())
+        context.num_calls[counted] += 1
+        outer = "/".join(context.spans)
+        context.calls.append(call)
+        context.spans.append(name)
+        try:
+            yield
+        finally:
+            context.spans.pop()
+            if sys.exc_info()[0] is None:
+                context.calls.pop()  # a failing call stays, to be named in the report
+            nbytes = x.numel() * x.element_size()
+            context.recorder.add(
+                "collective",
+                start,
+                context.transport.now(),
+                nbytes=nbytes,
+                seq=call.number,
+                tag=f"{name}[{detail}]",
+                span=outer,
+                site=call.site,
+                group=self.name,
+            )
+
+    def native_all_reduce(self, x: Tensor, op: str) -> None:
+        """The platform's own all-reduce of ``x`` (contiguous), in place, once all ranks have agreed on the call.
+
+        gloo ends processes whose shapes differ. So each rank first passes the signature of its call round the ring by one
+        step: a rank that called something else breaks the chain, and the native operation never starts.
+        """
+        if self.size > 1:
+            token = torch.zeros(1, dtype=torch.uint8)
+            self.sendrecv(token, (self.rank + 1) % self.size, token.clone(), (self.rank - 1) % self.size, tag="same call?")
+        self._context.transport.native_all_reduce(x, op, self.ranks)
+
+    # -- helpers -------------------------------------------------------------------------------------------------
+
+    def _peer(self, rank: int, argument: str) -> int:
+        self.rank  # noqa: B018
+        if not 0 <= rank < self.size:
+            raise ValueError(f"{argument}={rank!r} is outside this group, whose ranks are 0 to {self.size - 1}")
+        return self.ranks[rank]
+
+    def _wire_tag(self, tag: str) -> str:
+        calls = self._context.calls
+        inside = f"{calls[-1].name} {calls[-1].what} {calls[-1].number}" if calls else ""
+        return f"{self.name}|{inside}|{tag}"
+
+    def __repr__(self) -> str:
+        place = "not in it" if self._place is None else f"rank {self._place}"
+        return f"Communicator({place} of {self.size}{', ' + self.name if self.name else ''})"
+
+
+class NotInGroup(ValueError):
+    """A rank used a communicator of a group to which it does not belong."""
+
+
+def describe(x: Tensor) -> str:
+    """dtype and shape in the short form of messages: ``float32[2, 3]``."""
+    return f"{str(x.dtype).removeprefix('torch.')}{list(x.shape)}"
+
+
+_OURS = (str(Path(__file__).parent), str(Path(torch.__file__).parent))
+_is_ours: dict[CodeType, bool] = {}  # a cache: which code objects are partkit's or torch's
+
+
+def call_site() -> str:
+    """``file:line`` of the innermost frame that is neither partkit's nor torch's; empty if there is none."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        ours = _is_ours.get(code)
+        if ours is None:
+            ours = _is_ours[code] = code.co_filename.startswith(_OURS) or code.co_filename.startswith("<frozen") or "contextlib" in code.co_filename
+        if not ours:
+            return f"{code.co_filename}:{frame.f_lineno}"
+        frame = frame.f_back  # type: ignore[assignment]
+    return ""

@@ -1,0 +1,375 @@
+"""What a run leaves behind: events of ranks, in columns, merged into one `Trace`.
+
+        rank 0   Recorder.add(...)  --.
+        rank 1   Recorder.add(...)  ---+--> Batch (a few kB of records) --> Trace.append(batch) --> pictures, counts, tests
+        rank 2   Recorder.add(...)  --'         while the run goes on
+
+A `Recorder` belongs to one rank and is cheap: one tuple appended for an event. A `Batch` is what travels. A `Trace` keeps
+the events of all ranks as columns of one numpy record array (54 bytes an event) and a table of strings, so that a million
+events are 54 MB and every summary is a few vector operations. Times are seconds since the start of the run, in the
+clock that the trace names: "wall", "virtual" or "planned".
+
+A send and its receive carry the same (src, dst, tag, seq): `Trace.messages` pairs them, and each pair is an arrow.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, cast, overload
+
+import numpy as np
+import numpy.typing as npt
+
+Kind = Literal["send", "recv", "compute", "span", "collective"]
+Clock = Literal["wall", "virtual", "planned"]
+KINDS: tuple[Kind, ...] = ("send", "recv", "compute", "span", "collective")
+KIND_CODE: dict[str, int] = {kind: code for code, kind in enumerate(KINDS)}
+
+RECORD = np.dtype(
+    [
+        ("rank", "<i4"),
+        ("kind", "<u1"),
+        ("start", "<f8"),
+        ("end", "<f8"),
+        ("peer", "<i4"),  # world rank of the other side, -1 for none
+        ("nbytes", "<i8"),
+        ("seq", "<i4"),
+        ("tag", "<i4"),  # this and the next three: index into the table of strings
+        ("span", "<i4"),
+        ("site", "<i4"),
+        ("group", "<i4"),
+    ]
+)
+Columns = npt.NDArray[Any]
+
+
+class Event(NamedTuple):
+    """Something that one rank did between two moments."""
+
+    rank: int
+    kind: Kind
+    start: float
+    """Seconds since the start of the run."""
+    end: float
+    peer: int | None = None
+    """World rank of the other side of a message."""
+    nbytes: int = 0
+    tag: str = ""
+    """Name of the message, of the computation or of the span."""
+    seq: int = 0
+    """n-th message from src to dst under this tag, from 0."""
+    span: str = ""
+    """The collectives and spans around it, outermost first: ``step/all_reduce``."""
+    site: str = ""
+    """Source line that caused it: ``file:line`` or ``In [3]:4``."""
+    group: str = ""
+    """The communicator's name; empty for the whole world."""
+
+
+class Batch(NamedTuple):
+    """Some events of one rank on their way into a `Trace`."""
+
+    new_strings: list[str]
+    """Strings this batch uses for the first time; they continue the rank's own table."""
+    records: Columns
+    """Dtype `RECORD`; times absolute, in the clock of the rank."""
+
+
+class Recorder:
+    """Collects the events of one rank.
+
+    Args:
+        rank: world rank.
+        enabled: a recorder that is not enabled keeps nothing.
+    """
+
+    def __init__(self, rank: int, *, enabled: bool = True) -> None:
+        self.rank = rank
+        self.enabled = enabled
+        self._events: deque[tuple[Any, ...]] = deque()  # append and popleft are atomic: written by one thread, drained by another
+        self._strings: dict[str, int] = {"": 0}
+
+    def add(
+        self,
+        kind: Kind,
+        start: float,
+        end: float,
+        peer: int = -1,
+        nbytes: int = 0,
+        seq: int = 0,
+        tag: str = "",
+        span: str = "",
+        site: str = "",
+        group: str = "",
+    ) -> None:
+        """Note one event. Times are absolute, in the transport's clock."""
+        if self.enabled:
+            self._events.append((self.rank, KIND_CODE[kind], start, end, peer, nbytes, seq, tag, span, site, group))
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    def drain(self) -> Batch | None:
+        """Take out all events so far; None if there are none."""
+        rows = [self._events.popleft() for _ in range(len(self._events))]
+        if not rows:
+            return None
+        known = len(self._strings)
+        intern = self._intern
+        table = [(*row[:7], intern(row[7]), intern(row[8]), intern(row[9]), intern(row[10])) for row in rows]
+        return Batch(list(self._strings)[known:], np.array(table, dtype=RECORD))
+
+    def reset(self) -> None:
+        """Forget events and strings: the next batch starts a new trace."""
+        self._events.clear()
+        self._strings = {"": 0}
+
+    def _intern(self, text: str) -> int:
+        return self._strings.setdefault(text, len(self._strings))
+
+
+class Message(NamedTuple):
+    """A send event and its receive event."""
+
+    send: Event
+    recv: Event
+
+
+class Trace:
+    """All events of a run, growing while the run goes on.
+
+    Args:
+        size: number of ranks.
+        clock: which clock the times are in.
+        origin: the moment, in that clock, that becomes time 0.
+
+    Example:
+        >>> trace = Trace.from_events([Event(0, "send", 0.0, 1.0, peer=1, nbytes=8), Event(1, "recv", 0.0, 1.0, peer=0, nbytes=8)])
+        >>> trace
+        Trace(2 ranks, 2 events, 1 message, 8 bytes sent)
+        >>> trace.bytes_sent(), trace.bytes_sent(rank=1), trace.num_messages(), trace.makespan
+        (8, 0, 1, 1.0)
+    """
+
+    def __init__(self, size: int, *, clock: Clock = "wall", origin: float = 0.0) -> None:
+        self.size = size
+        self.clock: Clock = clock
+        self.origin = origin
+        self.strings: list[str] = [""]
+        self.finished = threading.Event()
+        """Set when the run that fills this trace is over."""
+        self._index: dict[str, int] = {"": 0}
+        self._rank_strings: dict[int, list[int]] = {}
+        self._rows: Columns = np.empty(256, dtype=RECORD)
+        self._count = 0
+        self._lock = threading.Lock()
+
+    # -- filling it ----------------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_events(cls, events: Iterable[Event], *, size: int | None = None, clock: Clock = "wall") -> Trace:
+        """A finished trace of given events (a plan, a simulation, a test)."""
+        events = list(events)
+        trace = cls(max((e.rank for e in events), default=-1) + 1 if size is None else size, clock=clock)
+        recorders = {rank: Recorder(rank) for rank in range(trace.size)}
+        for e in sorted(events, key=lambda e: (e.start, e.rank)):
+            peer = -1 if e.peer is None else e.peer
+            recorders[e.rank].add(e.kind, e.start, e.end, peer, e.nbytes, e.seq, e.tag, e.span, e.site, e.group)
+        for recorder in recorders.values():
+            trace.append(recorder.drain())
+        trace.finished.set()
+        return trace
+
+    def append(self, batch: Batch | None) -> None:
+        """Add a rank's batch. Batches of one rank must come in order; ranks may interleave."""
+        if batch is None or len(batch.records) == 0:
+            return
+        with self._lock:
+            table = self._rank_strings.setdefault(int(batch.records["rank"][0]), [0])
+            table.extend(self._intern(text) for text in batch.new_strings)
+            rows = batch.records.copy()
+            lookup = np.array(table, dtype=np.int32)
+            for column in ("tag", "span", "site", "group"):
+                rows[column] = lookup[rows[column]]
+            rows["start"] -= self.origin
+            rows["end"] -= self.origin
+            self._grow(self._count + len(rows))
+            self._rows[self._count : self._count + len(rows)] = rows
+            self._count += len(rows)
+
+    def _grow(self, needed: int) -> None:
+        if needed > len(self._rows):
+            bigger = np.empty(max(needed, 2 * len(self._rows)), dtype=RECORD)
+            bigger[: self._count] = self._rows[: self._count]
+            self._rows = bigger  # whoever holds the old array keeps a valid, shorter one
+
+    def _intern(self, text: str) -> int:
+        if text not in self._index:
+            self._index[text] = len(self.strings)
+            self.strings.append(text)
+        return self._index[text]
+
+    # -- reading it ----------------------------------------------------------------------------------------------
+
+    @property
+    def columns(self) -> Columns:
+        """The events so far as a record array (dtype `RECORD`), in the order of their arrival. Never changes under you."""
+        return self._rows[: self._count]
+
+    @property
+    def events(self) -> EventList:
+        """The events so far, ordered by start, ties by rank."""
+        rows = self.columns
+        return EventList(self, rows[np.lexsort((rows["rank"], rows["start"]))])
+
+    def __len__(self) -> int:
+        return self._count
+
+    def _select(self, kind: Kind, rank: int | None) -> Columns:
+        rows = self.columns
+        chosen = rows["kind"] == KIND_CODE[kind]
+        return rows[chosen if rank is None else chosen & (rows["rank"] == rank)]
+
+    def bytes_sent(self, rank: int | None = None) -> int:
+        """Bytes in the messages that ``rank`` sent (all ranks: None)."""
+        return int(self._select("send", rank)["nbytes"].sum())
+
+    def num_messages(self, rank: int | None = None) -> int:
+        """Messages that ``rank`` sent (all ranks: None)."""
+        return len(self._select("send", rank))
+
+    @property
+    def makespan(self) -> float:
+        """Seconds from the first start to the last end; 0 for an empty trace."""
+        rows = self.columns
+        return float(rows["end"].max() - rows["start"].min()) if len(rows) else 0.0
+
+    def pairs(self) -> npt.NDArray[np.int64]:
+        """Rows of `columns` that make messages, as an array of shape (messages, 2): send, receive. Vectorised."""
+        rows = self.columns
+        sends = np.flatnonzero(rows["kind"] == KIND_CODE["send"])
+        recvs = np.flatnonzero(rows["kind"] == KIND_CODE["recv"])
+        keys = [np.zeros(len(side), dtype=[(n, "<i4") for n in ("src", "dst", "tag", "group", "seq")]) for side in (sends, recvs)]
+        for key, side, src, dst in ((keys[0], sends, "rank", "peer"), (keys[1], recvs, "peer", "rank")):
+            key["src"], key["dst"] = rows[src][side], rows[dst][side]
+            for column in ("tag", "group", "seq"):
+                key[column] = rows[column][side]
+        sends, recvs = sends[np.argsort(keys[0])], recvs[np.argsort(keys[1])]
+        _, a, b = np.intersect1d(np.sort(keys[0]), np.sort(keys[1]), return_indices=True)
+        return np.stack([sends[a], recvs[b]], axis=1).astype(np.int64)
+
+    def messages(self) -> list[Message]:
+        """Every send with its receive, in order of the send's start. Sends without a receive are left out."""
+        rows = self.columns
+        found = [Message(self.event(rows[s]), self.event(rows[r])) for s, r in self.pairs()]
+        return sorted(found, key=lambda m: (m.send.start, m.send.rank))
+
+    def event(self, row: np.void) -> Event:
+        """One row of `columns` in words."""
+        peer, s = int(row["peer"]), self.strings
+        return Event(
+            int(row["rank"]),
+            KINDS[row["kind"]],
+            float(row["start"]),
+            float(row["end"]),
+            None if peer < 0 else peer,
+            int(row["nbytes"]),
+            s[row["tag"]],
+            int(row["seq"]),
+            s[row["span"]],
+            s[row["site"]],
+            s[row["group"]],
+        )
+
+    def filter(self, keep: Callable[[Event], bool]) -> Trace:
+        """A new, finished trace of the events for which ``keep`` is true."""
+        return Trace.from_events((e for e in self.events if keep(e)), size=self.size, clock=self.clock)
+
+    # -- files ---------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> Path:
+        """Write the trace to one file (numpy's npz, compressed). Read it back with `Trace.load`."""
+        header = json.dumps({"format": "partkit trace", "version": 1, "size": self.size, "clock": self.clock, "strings": self.strings})
+        with open(path, "wb") as file:
+            np.savez_compressed(file, rows=self.columns, header=np.frombuffer(header.encode(), dtype=np.uint8))
+        return Path(path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Trace:
+        """Read a trace that `save` wrote.
+
+        Raises:
+            ValueError: the file is no partkit trace.
+        """
+        try:
+            with np.load(path, allow_pickle=False) as data:
+                header, rows = json.loads(bytes(data["header"])), data["rows"]
+            if header.get("format") != "partkit trace" or rows.dtype != RECORD:
+                raise KeyError("format")
+        except (KeyError, ValueError, UnicodeDecodeError, OSError) as problem:
+            if isinstance(problem, FileNotFoundError):
+                raise
+            raise ValueError(f"{path} is no trace that Trace.save wrote") from problem
+        trace = cls(header["size"], clock=header["clock"])
+        trace.strings = header["strings"]
+        trace._index = {text: i for i, text in enumerate(trace.strings)}
+        trace._rows, trace._count = rows, len(rows)
+        trace.finished.set()
+        return trace
+
+    def to_chrome(self, path: str | Path) -> Path:
+        """Write Chrome trace JSON, for Perfetto and chrome://tracing: a process a rank, a flow arrow a message."""
+        out: list[dict[str, Any]] = []
+        for rank in range(self.size):
+            out.append({"ph": "M", "name": "process_name", "pid": rank, "args": {"name": f"rank {rank}"}})
+            out.append({"ph": "M", "name": "process_sort_index", "pid": rank, "args": {"sort_index": rank}})
+        for e in self.events:
+            thread = {"send": 1, "recv": 2}.get(e.kind, 0)
+            details = {"bytes": e.nbytes, "peer": e.peer, "tag": e.tag, "span": e.span, "source": e.site}
+            name = f"{e.kind} {e.tag}".strip()
+            out.append(
+                {"ph": "X", "name": name, "cat": e.kind, "pid": e.rank, "tid": thread, "ts": e.start * 1e6, "dur": (e.end - e.start) * 1e6, "args": details}
+            )
+        for number, (send, recv) in enumerate(self.messages()):
+            arrow = {"name": "message", "cat": "message", "id": number}
+            out.append({**arrow, "ph": "s", "pid": send.rank, "tid": 1, "ts": send.start * 1e6})
+            out.append({**arrow, "ph": "f", "bp": "e", "pid": recv.rank, "tid": 2, "ts": max(recv.end, send.start) * 1e6})
+        Path(path).write_text(json.dumps({"traceEvents": out, "displayTimeUnit": "ms", "otherData": {"clock": self.clock}}))
+        return Path(path)
+
+    def __repr__(self) -> str:
+        def count(n: int, noun: str) -> str:
+            return f"{n:,} {noun}" + ("" if n == 1 else "s")
+
+        counts = (count(self.size, "rank"), count(len(self), "event"), count(self.num_messages(), "message"), count(self.bytes_sent(), "byte") + " sent")
+        return f"Trace({', '.join(counts)})"
+
+
+class EventList(Sequence[Event]):
+    """The events of a trace as a list of `Event`, made one by one when asked for."""
+
+    def __init__(self, trace: Trace, rows: Columns) -> None:
+        self._trace, self._rows = trace, rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, index: int) -> Event: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Event]: ...
+    def __getitem__(self, index: int | slice) -> Event | list[Event]:
+        if isinstance(index, slice):
+            return [self._trace.event(row) for row in self._rows[index]]
+        return self._trace.event(cast("np.void", self._rows[index]))
+
+    def __iter__(self) -> Iterator[Event]:
+        return (self._trace.event(row) for row in self._rows)
+
+    def __repr__(self) -> str:
+        shown = "\n".join(f"  {event}" for event in self[:20])
+        return f"{len(self):,} events\n{shown}" + ("\n  ..." if len(self) > 20 else "")

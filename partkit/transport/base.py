@@ -1,0 +1,49 @@
+"""The seam between partkit and the wire. Everything above talks to a `Transport`; nothing else touches a wire or a clock.
+
+The contract, which every implementation keeps (``tests/test_transport_contract.py``):
+
+1. Messages from one rank to another under one tag arrive in the order in which they were sent.
+2. ``isend`` and ``irecv`` return at once. ``Work.wait`` of a send returns after the receiver has taken the tensor
+   (a rendezvous, even for one element); until then the sender must not change it.
+3. Messages that differ in tag, dtype or number of elements never meet: they wait, and whoever supervises the ranks
+   explains why. (On gloo a receive buffer that is too small would end the process.)
+4. Tensors are contiguous and may be empty. A rank may send to itself, if it receives before it waits for the send.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from torch import Tensor
+
+
+class Work(Protocol):
+    """A message on its way."""
+
+    def wait(self) -> object:
+        """Block until this side of the message is done."""
+
+
+class Transport(Protocol):
+    """Moves tensors between ``size`` ranks; this end belongs to ``rank``."""
+
+    @property
+    def rank(self) -> int: ...
+
+    @property
+    def size(self) -> int: ...
+
+    def now(self) -> float:
+        """Seconds, in the clock of this world; comparable between its ranks."""
+
+    def isend(self, tensor: Tensor, dst: int, tag: str) -> Work:
+        """Start to send ``tensor`` (contiguous) to world rank ``dst``."""
+
+    def irecv(self, buffer: Tensor, src: int, tag: str) -> Work:
+        """Start to fill ``buffer`` (contiguous) from world rank ``src``."""
+
+    def sleep(self, seconds: float) -> None:
+        """Let ``seconds`` of this world's time pass on this rank."""
+
+    def native_all_reduce(self, tensor: Tensor, op: str, ranks: tuple[int, ...]) -> None:
+        """The platform's own all-reduce of ``tensor`` (contiguous, in place) among ``ranks``; ``op`` as in `partkit.all_reduce`."""
