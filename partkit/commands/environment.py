@@ -70,7 +70,7 @@ def ensure(extra: str | None, argv: Sequence[str], *, here: bool, cuda: bool) ->
 def clone() -> Path | None:
     """The folder of the repository that this package lies in; None if it was installed by pip."""
     root = Path(__file__).resolve().parents[2]
-    return root if (root / "pyproject.toml").exists() and (root / "notebooks").exists() else None
+    return root if (root / "pyproject.toml").exists() else None
 
 
 def installed_from(root: Path) -> bool:
