@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from partkit.mesh import Mesh as Mesh
     from partkit.tracing import Event as Event
     from partkit.tracing import Trace as Trace
+    from partkit.widgets.prediction import Prediction as Prediction
+    from partkit.widgets.timeline import Timeline as Timeline
     from partkit.worlds.world import World as World
 
 __version__ = "0.1.0"
@@ -37,6 +39,8 @@ _HOME = {
     "Event": "partkit.tracing",
     "Link": "partkit.cluster",
     "Mesh": "partkit.mesh",
+    "Prediction": "partkit.widgets.prediction",
+    "Timeline": "partkit.widgets.timeline",
     "Trace": "partkit.tracing",
     "World": "partkit.worlds.world",
     "all_reduce": "partkit.collectives.all_reduce",

@@ -1,0 +1,92 @@
+"""Colours that colour-blind people can tell apart, and a second cue for each of them.
+
+    kind         colour (Okabe and Ito)   letter   hatch    where
+    send         blue                     S        /        its own lane
+    recv         orange                   R        \\        its own lane, below the sends
+    compute      green                    C        none     with the spans, by depth
+    collective   pink                     G        x        with the spans, by depth
+    span         grey                     N        none     with the spans, by depth
+
+No picture depends on colour alone: kinds have lanes, letters and hatches too. Orange and grey have less than 3:1 contrast on
+white, so every bar has an outline, darker on a light page and lighter on a dark one.
+
+Reference: Okabe and Ito 2008, "Color Universal Design".
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, TypedDict
+
+from partkit.tracing import KINDS, Kind
+
+Theme = Literal["light", "dark"]
+
+
+class Paint(NamedTuple):
+    """Two colours, ``#rrggbb``."""
+
+    fill: str
+    edge: str
+
+
+class Style(NamedTuple):
+    """How one kind of event looks."""
+
+    letter: str
+    hatch: Literal["", "/", "\\", "x"]
+    light: Paint
+    dark: Paint
+
+
+class StyleSpec(TypedDict):
+    """A `Style` as JSON for the browser."""
+
+    name: str
+    letter: str
+    hatch: str
+    light: list[str]
+    dark: list[str]
+
+
+STYLES: dict[Kind, Style] = {
+    "send": Style("S", "/", Paint("#0072B2", "#004a75"), Paint("#4ba3db", "#b5ddf7")),
+    "recv": Style("R", "\\", Paint("#E69F00", "#7a5400"), Paint("#E69F00", "#ffdf9e")),
+    "compute": Style("C", "", Paint("#009E73", "#00563f"), Paint("#1fb88d", "#a5ecd6")),
+    "span": Style("N", "", Paint("#dfe3e8", "#5f6b78"), Paint("#3b434d", "#a3b0bf")),
+    "collective": Style("G", "x", Paint("#CC79A7", "#7a3459"), Paint("#CC79A7", "#f6cfe3")),
+}
+"""The look of each kind of event."""
+
+PAGE: dict[Theme, Paint] = {"light": Paint("#ffffff", "#1f2328"), "dark": Paint("#111111", "#e6e6e6")}
+"""Background and text."""
+
+
+def style_specs() -> list[StyleSpec]:
+    """All styles, in the order of `partkit.tracing.KINDS`, as JSON."""
+    return [
+        {"name": kind, "letter": style.letter, "hatch": style.hatch, "light": list(style.light), "dark": list(style.dark)}
+        for kind, style in ((kind, STYLES[kind]) for kind in KINDS)
+    ]
+
+
+def luminance(color: str) -> float:
+    """Relative luminance of ``#rrggbb``, from 0 to 1 (WCAG 2)."""
+    channels = (int(color[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    r, g, b = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels)
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b
+
+
+def contrast(one: str, other: str) -> float:
+    """Contrast of two colours, from 1 to 21 (WCAG 2).
+
+    Example:
+        >>> contrast("#000000", "#ffffff")
+        21.0
+    """
+    dark, light = sorted((luminance(one), luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def ink(fill: str) -> str:
+    """Black or white, whichever reads better on ``fill``."""
+    return max(("#000000", "#ffffff"), key=lambda text: contrast(text, fill))
