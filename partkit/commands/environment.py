@@ -56,7 +56,10 @@ def ensure(extra: str | None, argv: Sequence[str], *, here: bool, cuda: bool) ->
         return
     if just_filled:
         raise Refusal(f"{prefix} was set up, and still lacks: {', '.join(missing(extra)) or 'partkit itself'}")
-    python = Path(sys.executable) if here or prefix == venv else make(venv)
+    if here or prefix == venv:
+        python = Path(sys.executable)
+    else:
+        python = interpreter(venv) if stamped(venv, root, extra) and interpreter(venv).exists() else make(venv)
     if here or not stamped(venv, root, extra):
         fill(python, root, extra, cuda=cuda)
     if not here:
@@ -140,14 +143,19 @@ def stamp(venv: Path, root: Path, extra: str | None) -> None:
 # -- making it -------------------------------------------------------------------------------------------------------
 
 
+def interpreter(venv: Path) -> Path:
+    """Where the Python of a virtual environment lies, by the standard library's own rule."""
+    return venv / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
 def make(venv: Path) -> Path:
     """Make a virtual environment, or keep the one that is there if it works. Gives its interpreter.
 
     Raises:
         Refusal: this Python cannot make one, and we may not install what it lacks.
     """
-    python = venv / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-    if python.exists() and quietly(f"looking at {venv.name}", [str(python), "-m", "pip", "--version"])[0] == 0:
+    python = interpreter(venv)
+    if works(python):
         return python
     if find_spec("ensurepip") is None and debian.can_install():
         debian.install(f"python3.{sys.version_info[1]}-venv")
@@ -160,6 +168,11 @@ def make(venv: Path) -> Path:
             f"    sudo apt-get install python3.{sys.version_info[1]}-venv\nIt said:\n{tail(output)}"
         )
     return python
+
+
+def works(python: Path) -> bool:
+    """Whether an interpreter is there, runs and has pip; it does not after an upgrade of the system's Python, say."""
+    return python.exists() and subprocess.run([str(python), "-m", "pip", "--version"], capture_output=True).returncode == 0
 
 
 def fill(python: Path, root: Path, extra: str | None, *, cuda: bool) -> None:

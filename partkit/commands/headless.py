@@ -36,6 +36,7 @@ def run_notebook(path: Path) -> int:
         timeout=CELL_TIMEOUT,
         kernel_name="python3",
         store_widget_state=False,
+        extra_arguments=["--log-level=ERROR"],
         resources={"metadata": {"path": str(path.parent)}},
         on_cell_execute=lambda cell, cell_index: _count(cell_index + 1, len(notebook.cells)),
     )

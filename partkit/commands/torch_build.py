@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import platform
 import re
+import subprocess
 from collections.abc import Mapping
 from typing import Any
 
@@ -121,5 +122,5 @@ def needs_cuda(report: Mapping[str, Any], system: str) -> bool:
 def _present(python: str) -> str | None:
     """The version of torch in that environment, without importing it."""
     code = "from importlib.metadata import version; print(version('torch'))"
-    status, output = quietly("looking for torch", [python, "-c", code])
-    return output.strip() if status == 0 else None
+    found = subprocess.run([python, "-c", code], capture_output=True, text=True)
+    return found.stdout.strip() if found.returncode == 0 else None

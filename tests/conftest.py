@@ -1,0 +1,154 @@
+"""What all tests share: a pool of live ranks for the session, seeds, and the check that a test leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import sys
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from tests.leaks import SETTLE, Snapshot, difference, marked_processes, settled, snapshot
+
+if TYPE_CHECKING:
+    from partkit.worlds.world import World
+
+SESSION = "PARTKIT_TEST_SESSION"
+"""Every process that descends from this session carries this variable, even when it has left the process tree."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Kernels that tests start draw statically, and know nothing of this user's configuration."""
+    folder = tempfile.mkdtemp(prefix="pytest-of-partkit-")
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    os.environ["PARTKIT_STATIC"] = "1"
+    os.environ[SESSION] = uuid.uuid4().hex
+    for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR"):
+        os.environ[name] = os.path.join(folder, name.lower())
+        os.makedirs(os.environ[name], mode=0o700)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """No process outlives the session: not a kernel of a notebook test, not a rank that such a kernel started."""
+    import psutil
+
+    _, left = psutil.wait_procs(marked_processes(SESSION, os.environ[SESSION]), timeout=SETTLE)
+    left = [process for process in left if process.is_running() and not _is_server_of_ours(process)]
+    if left:
+        print(f"\nprocesses that outlived the tests: {', '.join(f'{p.pid} {p.cmdline()[:4]}' for p in left)}", file=sys.stderr)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def _is_server_of_ours(process: object) -> bool:
+    """The fork server and the resource tracker leave when this process does."""
+    return getattr(process, "pid", None) in snapshot().servers
+
+
+# -- live ranks ------------------------------------------------------------------------------------------------------
+
+
+class Pool:
+    """Worlds that the tests of a session share, by number of ranks. Whoever gets one gets it healthy."""
+
+    def __init__(self) -> None:
+        self._worlds: dict[int, World] = {}
+        self.took = Snapshot()
+        """What starting worlds took; the leak check lets that be."""
+
+    def __call__(self, size: int) -> World:
+        world = self._worlds.get(size)
+        if world is None or not healthy(world):
+            self._start(size)
+        return self._worlds[size]
+
+    def _start(self, size: int) -> None:
+        from partkit.worlds.world import World
+
+        before = snapshot()
+        if size in self._worlds:
+            self._worlds.pop(size).close()
+        world = self._worlds[size] = World(size)
+        assert healthy(world)
+        new = difference(before, snapshot())
+        self.took = Snapshot(
+            threads=self.took.threads + new.threads,
+            descriptors=self.took.descriptors + new.descriptors,
+            folders=self.took.folders | new.folders,
+        )
+
+    def pids(self) -> set[int]:
+        """The ranks' processes, as they are now: a world replaces ranks that have died."""
+        return {pid for world in self._worlds.values() for pid in world.pids}
+
+    def close(self) -> None:
+        for world in self._worlds.values():
+            world.close()
+
+
+def healthy(world: World) -> bool:
+    """Whether all ranks are there and answer."""
+    if world.closed or world.busy:
+        return False
+    return list(world.run(_own_rank)) == list(range(world.size))
+
+
+def _own_rank(comm: object) -> int:
+    rank: int = comm.rank  # type: ignore[attr-defined]
+    return rank
+
+
+@pytest.fixture(scope="session")
+def _pool() -> Iterator[Pool]:
+    pool = Pool()
+    yield pool
+    pool.close()
+
+
+@pytest.fixture
+def live_world(_pool: Pool) -> Callable[[int], World]:
+    """``live_world(n)``: n live ranks, shared by the tests of the session, healthy."""
+    return _pool
+
+
+@pytest.fixture
+def world4(_pool: Pool) -> World:
+    """Four live ranks, shared by the tests of the session, healthy."""
+    return _pool(4)
+
+
+# -- every test ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def _leaves_nothing_behind(_pool: Pool) -> Iterator[None]:
+    """Processes, threads, descriptors, temporary folders, environment, directory and signal handlers stay as they were."""
+    before, took = snapshot(), _pool.took
+    yield
+    new = Snapshot(
+        threads=_pool.took.threads - took.threads, descriptors=_pool.took.descriptors - took.descriptors, folders=_pool.took.folders - took.folders
+    )
+    found = settled(before, new, _pool.pids())
+    assert not found, "this test left behind:\n  " + "\n  ".join(found)
+
+
+@pytest.fixture(autouse=True)
+def _seeds() -> None:
+    """The same random numbers in every test, in whatever order tests run. torch only if the test has loaded it."""
+    random.seed(0)
+    np.random.seed(0)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The folder of the repository."""
+    return Path(__file__).resolve().parents[1]
