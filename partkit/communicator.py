@@ -299,12 +299,15 @@ class Communicator:
     def native_all_reduce(self, x: Tensor, op: str) -> None:
         """The platform's own all-reduce of ``x`` (contiguous), in place, once all ranks have agreed on the call.
 
-        gloo ends processes whose shapes differ. So each rank first passes the signature of its call round the ring by one
-        step: a rank that called something else breaks the chain, and the native operation never starts.
+        gloo ends processes whose shapes differ. So the ranks first meet in a dissemination barrier (log2 p rounds of one
+        byte; in round k, rank r signals r + 2^k): its messages carry the signature of the call, so a rank that called
+        something else stops all others here, where they can be told why, and the native operation never starts.
         """
-        if self.size > 1:
-            token = torch.zeros(1, dtype=torch.uint8)
-            self.sendrecv(token, (self.rank + 1) % self.size, token.clone(), (self.rank - 1) % self.size, tag="same call?")
+        token, distance = torch.zeros(1, dtype=torch.uint8), 1
+        while distance < self.size:
+            dst, src = (self.rank + distance) % self.size, (self.rank - distance) % self.size
+            self.sendrecv(token, dst, token.clone(), src, tag=f"same call? {distance}")
+            distance *= 2
         self._context.transport.native_all_reduce(x, op, self.ranks)
 
     # -- helpers -------------------------------------------------------------------------------------------------

@@ -232,7 +232,8 @@ class Trace:
     def _select(self, kind: Kind, rank: int | None) -> Columns:
         rows = self.columns
         chosen = rows["kind"] == KIND_CODE[kind]
-        return rows[chosen if rank is None else chosen & (rows["rank"] == rank)]
+        selected: Columns = rows[chosen if rank is None else chosen & (rows["rank"] == rank)]
+        return selected
 
     def bytes_sent(self, rank: int | None = None) -> int:
         """Bytes in the messages that ``rank`` sent (all ranks: None)."""

@@ -21,12 +21,11 @@ from zlib import crc32
 
 import torch
 import torch.distributed as dist
-import torch.distributed.distributed_c10d as c10d_module
 from torch import Tensor
 
 from partkit.transport.base import Work
 
-c10d: Any = c10d_module  # its stubs lack what is used here
+c10d: Any = dist  # its stubs lack what is used here
 NO_TIMEOUT = timedelta(days=365)
 """gloo's own time-out closes the group for good, so it never comes; supervision is the world's task."""
 

@@ -1,0 +1,226 @@
+"""The kernel's one thread that listens to all ranks: results, events, output, exits. It also carries out the supervisor's
+decisions, so that a run in the background is supervised like one that somebody waits for."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import select
+import selectors
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from partkit.worlds.errors import site_name
+from partkit.worlds.messages import Abort, Done, Events, Failed, Look, Ready, State
+from partkit.worlds.output import StreamName
+from partkit.worlds.process import RankProcess
+from partkit.worlds.run import Run
+from partkit.worlds.travel import unpack
+
+
+class Source(NamedTuple):
+    """What became readable, and whose it is."""
+
+    rank: int
+    what: str
+    descriptor: int
+
+
+class Collector:
+    """Listens until the world closes.
+
+    Args:
+        processes: the ranks, by rank; the list may be changed through `watch` and `forget` only.
+    """
+
+    def __init__(self, processes: list[RankProcess]) -> None:
+        self.processes = processes
+        self.run: Run | None = None
+        self.ready: dict[int, Ready] = {}
+        self.changed = threading.Condition()
+        self.problem: str | None = None
+        self._selector = selectors.DefaultSelector()
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_write, False)
+        self._selector.register(self._wake_read, selectors.EVENT_READ, Source(-1, "wake", self._wake_read))
+        self._orders: list[Callable[[], None]] = []
+        self._closing = False
+        self._thread = threading.Thread(target=self._listen, name="partkit collector", daemon=True)
+        self._thread.start()
+
+    # -- orders from other threads -------------------------------------------------------------------------------
+
+    def order(self, action: Callable[[], None]) -> None:
+        """Have the collector's thread do something."""
+        self._orders.append(action)
+        self.nudge()
+
+    def nudge(self) -> None:
+        """Make the collector look at the supervisor now."""
+        with suppress(OSError):
+            os.write(self._wake_write, b"x")
+
+    def watch(self, process: RankProcess) -> None:
+        """Listen to a new rank."""
+
+        def register() -> None:
+            for what, descriptor in process.readable().items():
+                self._selector.register(descriptor, selectors.EVENT_READ, Source(process.rank, what, descriptor))
+
+        self.order(register)
+
+    def close(self) -> None:
+        """Stop listening and end the thread."""
+        self._closing = True
+        self.nudge()
+        if threading.current_thread() is not self._thread:
+            self._thread.join(timeout=5)
+
+    # -- the thread ----------------------------------------------------------------------------------------------
+
+    def _listen(self) -> None:
+        try:
+            while not self._closing:
+                run = self.run
+                for key, _ in self._selector.select(None if run is None else 0.05):
+                    self._read(key.data)
+                while self._orders:
+                    self._orders.pop(0)()
+                if self.run is not None:
+                    self._supervise(self.run)
+        except Exception as problem:  # a defect of ours must not leave the user waiting
+            self.problem = f"{type(problem).__name__}: {problem}"
+            if self.run is not None:
+                self._finish(self.run)
+        finally:
+            self._selector.close()
+            os.close(self._wake_read)
+            os.close(self._wake_write)
+
+    def _read(self, source: Source) -> None:
+        if source.what == "wake":
+            os.read(self._wake_read, 4096)
+        elif source.what == "control":
+            self._read_message(source)
+        elif source.what == "status":
+            self._read_status(source)
+        else:
+            self._read_output(source)
+
+    def _read_message(self, source: Source) -> None:
+        try:
+            message = pickle.loads(self.processes[source.rank].control.recv_bytes())
+        except (EOFError, OSError):
+            self._selector.unregister(source.descriptor)  # its exit status tells the rest
+            return
+        if isinstance(message, Ready):
+            with self.changed:
+                self.ready[source.rank] = message
+                self.changed.notify_all()
+        elif self.run is not None and message.run == self.run.number:
+            self._of_run(self.run, source.rank, message)
+
+    def _of_run(self, run: Run, rank: int, message: Any) -> None:
+        now = time.monotonic()
+        if isinstance(message, State):
+            if run.supervisor.saw(message.state, run.unfinished) is not None:
+                run.supervisor.stop(now)
+            return
+        run.supervisor.heard(now)
+        if isinstance(message, Events):
+            names = [site_name(text) if ":" in text else text for text in message.batch.new_strings]
+            run.trace.append(message.batch._replace(new_strings=names))
+            return
+        self._drain_output(rank)
+        if message.num_pending:
+            self._disconnect()
+        if isinstance(message, Done):
+            run.payloads[rank] = message.payload
+        elif isinstance(message, Failed):
+            if message.aborted:
+                run.suffered.add(rank)
+            else:
+                run.failures[rank] = unpack(message.payload)
+            run.supervisor.failed(now)
+        self._tell(run)
+
+    def _read_status(self, source: Source) -> None:
+        self._selector.unregister(source.descriptor)
+        data = os.read(source.descriptor, 4)
+        process = self.processes[source.rank]
+        process.ended(int.from_bytes(data, "big", signed=True) if data else None)
+        self._disconnect()
+        self._drain_output(source.rank)
+        with self.changed:
+            self.changed.notify_all()
+        if self.run is not None and source.rank in self.run.unfinished:
+            self.run.died[source.rank] = process.exit_code
+            self.run.supervisor.failed(time.monotonic())
+            self._tell(self.run)
+
+    def _read_output(self, source: Source) -> None:
+        try:
+            data = os.read(source.descriptor, 65536)
+        except BlockingIOError:
+            return
+        if not data:
+            with suppress(KeyError):
+                self._selector.unregister(source.descriptor)
+        elif self.run is not None:
+            stream: StreamName = "stdout" if source.what == "stdout" else "stderr"
+            with self.run.changed:
+                self.run.new_lines.extend(self.run.output.ranks[source.rank].feed(stream, data))
+                self.run.changed.notify_all()
+
+    def _drain_output(self, rank: int) -> None:
+        """Read what a rank wrote before it answered; the pipes hold it already."""
+        process = self.processes[rank]
+        for what in ("stdout", "stderr"):
+            descriptor = process.readable().get(what)
+            while descriptor is not None and self._has_more(descriptor):
+                self._read_output(Source(rank, what, descriptor))
+
+    def _has_more(self, descriptor: int) -> bool:
+        if descriptor not in self._selector.get_map():
+            return False
+        return bool(select.select([descriptor], [], [], 0)[0])
+
+    # -- supervision ---------------------------------------------------------------------------------------------
+
+    def _supervise(self, run: Run) -> None:
+        if not run.unfinished:
+            self._finish(run)
+            return
+        step = run.supervisor.step(time.monotonic())
+        unfinished = [self.processes[rank] for rank in sorted(run.unfinished)]
+        if step == "look":
+            for process in self.processes:
+                process.send(Look(run.number))
+        elif step == "abort":
+            for process in unfinished:
+                process.send(Abort(run.number))
+            self._disconnect()
+        elif step == "kill":
+            for process in unfinished:
+                process.kill()
+
+    def _disconnect(self) -> None:
+        """Messages may be left on the way: the groups must be built anew before the next run."""
+        for process in self.processes:
+            process.connected = False
+
+    def _finish(self, run: Run) -> None:
+        self.run = None
+        with run.changed:
+            run.finish()
+            run.changed.notify_all()
+
+    def _tell(self, run: Run) -> None:
+        if not run.unfinished:
+            self._finish(run)
+        else:
+            with run.changed:
+                run.changed.notify_all()

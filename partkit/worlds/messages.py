@@ -1,0 +1,89 @@
+"""What the kernel and a rank say to each other over the rank's control channel. Data only.
+
+kernel -> rank     Connect, Task, Abort, Look, Leave
+rank -> kernel     Ready, Done, Failed, Events, State
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from partkit.diagnosis import RankState
+from partkit.tracing import Batch
+
+
+class Connect(NamedTuple):
+    """Join the other ranks; also after a failure, when the old connections are gone."""
+
+    store: str
+    """Path of the rendezvous file."""
+    pids: tuple[int, ...]
+    """Process ids by rank."""
+
+
+class Ready(NamedTuple):
+    """The rank has joined."""
+
+    problem: str | None = None
+
+
+class Task(NamedTuple):
+    """Run a function."""
+
+    run: int
+    payload: bytes
+    """Pickled ``(fn, args, kwargs)``."""
+    traced: bool
+    setting: tuple[str, tuple[str, ...]] | None
+    """Working directory and sys.path, if they changed."""
+
+
+class Done(NamedTuple):
+    """The function returned."""
+
+    run: int
+    payload: bytes
+    """Its pickled result."""
+    num_pending: int = 0
+    """Messages that it posted and did not wait for: the connections are not clean."""
+
+
+class Failed(NamedTuple):
+    """The function raised."""
+
+    run: int
+    payload: bytes
+    """Pickled `partkit.worlds.errors.Failure`."""
+    aborted: bool
+    """The rank was told to stop, or lost a peer: not the cause."""
+    num_pending: int = 0
+
+
+class Abort(NamedTuple):
+    """Stop the run, wherever it is."""
+
+    run: int
+
+
+class Look(NamedTuple):
+    """Say what you are doing."""
+
+    run: int
+
+
+class State(NamedTuple):
+    """The answer to `Look`."""
+
+    run: int
+    state: RankState
+
+
+class Events(NamedTuple):
+    """Events of the run so far."""
+
+    run: int
+    batch: Batch
+
+
+class Leave(NamedTuple):
+    """The world closes."""

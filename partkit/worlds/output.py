@@ -1,0 +1,207 @@
+"""What ranks print: whole lines, labelled, in an order that does not change from run to run, shown while the run goes on.
+
+Ranks print at the same time, so that the order of arrival is chance. What is stored is grouped by rank. While the run
+goes on there are two ways to show it:
+
+    in a notebook    one display that is updated in place, grouped by rank at each moment
+    elsewhere        a stream: the lines of the first unfinished rank at once, those of later ranks when it is their turn;
+                     on a terminal, which nobody compares, lines in the order of arrival
+
+A rank that prints without end is cut: the first and the last lines are kept, and the number left out is said.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import deque
+from html import escape
+from typing import Any, Literal, NamedTuple, Protocol
+
+StreamName = Literal["stdout", "stderr"]
+HEAD_LINES, TAIL_LINES = 100, 50
+
+
+class Line(NamedTuple):
+    """A line that a rank printed."""
+
+    rank: int
+    stream: StreamName
+    text: str
+
+
+class RankOutput:
+    """The lines of one rank: the first `HEAD_LINES`, the last `TAIL_LINES`, and a count of what was cut between."""
+
+    def __init__(self, rank: int) -> None:
+        self.rank = rank
+        self.head: list[Line] = []
+        self.tail: deque[Line] = deque(maxlen=TAIL_LINES)
+        self.num_lines = 0
+        self._partial: dict[StreamName, bytes] = {"stdout": b"", "stderr": b""}
+
+    def feed(self, stream: StreamName, data: bytes) -> list[Line]:
+        """Take in raw bytes; returns the lines that they complete."""
+        *whole, rest = (self._partial[stream] + data).split(b"\n")
+        self._partial[stream] = rest
+        return [self._add(stream, line) for line in whole]
+
+    def finish(self) -> list[Line]:
+        """The run is over: a line without its newline counts as one."""
+        left = [(stream, rest) for stream, rest in self._partial.items() if rest]
+        self._partial = {"stdout": b"", "stderr": b""}
+        return [self._add(stream, rest) for stream, rest in left]
+
+    def _add(self, stream: StreamName, raw: bytes) -> Line:
+        text = raw.decode("utf-8", errors="backslashreplace").rstrip("\r")
+        line = Line(self.rank, stream, text.rsplit("\r", 1)[-1])  # a progress bar's last state
+        self.num_lines += 1
+        if len(self.head) < HEAD_LINES:
+            self.head.append(line)
+        else:
+            self.tail.append(line)
+        return line
+
+    @property
+    def num_cut(self) -> int:
+        return self.num_lines - len(self.head) - len(self.tail)
+
+    def shown(self) -> list[Line]:
+        """What is kept, the cut marked by a line of its own."""
+        cut = [Line(self.rank, "stdout", cut_text(self.num_cut))] if self.num_cut else []
+        return [*self.head, *cut, *self.tail]
+
+
+def cut_text(count: int) -> str:
+    return f"... {count:,} lines not shown ..."
+
+
+class Output:
+    """What all ranks print during a run."""
+
+    def __init__(self, size: int) -> None:
+        self.ranks = [RankOutput(rank) for rank in range(size)]
+
+    def __len__(self) -> int:
+        return sum(rank.num_lines for rank in self.ranks)
+
+    def lines(self, stream: StreamName | None = None) -> list[Line]:
+        """All kept lines, by rank, then in the order in which the rank printed them."""
+        return [line for rank in self.ranks for line in rank.shown() if stream in (None, line.stream)]
+
+    def text(self) -> str:
+        """``[0] whole lines``, errors as ``[0!]``."""
+        return "\n".join(label(line) for line in self.lines())
+
+    def html(self) -> str:
+        """The same, as a table-free block that survives a notebook's sanitiser."""
+        rows = "".join(
+            f'<div style="{"border-left:3px solid #D55E00;padding-left:4px" if line.stream == "stderr" else "padding-left:7px"}">'
+            f'<span style="opacity:.6">[{line.rank}]</span> {escape(line.text)}</div>'
+            for line in self.lines()
+        )
+        return f'<div style="font-family:monospace;white-space:pre-wrap;line-height:1.3">{rows}</div>'
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return {"text/plain": self.text(), "text/html": self.html()}
+
+
+def label(line: Line) -> str:
+    """A line with its rank: ``[2] text``; ``[2!] text`` for stderr."""
+    return f"[{line.rank}{'!' if line.stream == 'stderr' else ''}] {line.text}"
+
+
+class Screen(Protocol):
+    """Where output is shown while a run goes on. Called from the thread that waits for the run, or not at all."""
+
+    def arrived(self, lines: list[Line]) -> None: ...
+    def ended(self, ranks: set[int]) -> None: ...
+    def close(self) -> None: ...
+
+
+class StreamScreen:
+    """Prints to stdout and stderr: the first unfinished rank's lines at once, the others' when their turn comes."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._turn = 0
+        self._printed = 0
+        self._at_once = sys.stdout.isatty()
+        self._ended: set[int] = set()
+
+    def arrived(self, lines: list[Line]) -> None:
+        if self._at_once:
+            for line in lines:
+                self._print(line)
+        else:
+            self._advance()
+
+    def ended(self, ranks: set[int]) -> None:
+        self._ended = ranks
+        self._advance()
+
+    def close(self) -> None:
+        self._ended = set(range(len(self._output.ranks)))
+        self._advance()
+
+    def _advance(self) -> None:
+        while not self._at_once and self._turn < len(self._output.ranks):
+            rank = self._output.ranks[self._turn]
+            final = rank.shown() if self._turn in self._ended else rank.head
+            for line in final[self._printed :]:
+                self._print(line)
+            self._printed = len(final)
+            if self._turn not in self._ended:
+                return
+            self._turn, self._printed = self._turn + 1, 0
+
+    def _print(self, line: Line) -> None:
+        print(label(line), file=sys.stdout if line.stream == "stdout" else sys.stderr, flush=True)
+
+
+class NotebookScreen:
+    """One display in the cell that launched the run, updated in place. Its thread-safe part is the display's update."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._handle: Any = None
+        self._shown = 0
+
+    def open(self) -> None:
+        """Claim a place in the running cell, for a run that goes on after the cell."""
+        import IPython.display as frontend
+
+        show: Any = frontend.display
+        self._handle = show(self._output, display_id=True)
+
+    def arrived(self, lines: list[Line]) -> None:
+        if not len(self._output) or self._shown == len(self._output):
+            return
+        self._shown = len(self._output)
+        if self._handle is None:
+            self.open()
+        else:
+            self._handle.update(self._output)
+
+    def ended(self, ranks: set[int]) -> None:
+        """Order by rank holds at every moment; nothing to do."""
+
+    def close(self) -> None:
+        self.arrived([])
+
+
+def make_screen(output: Output) -> Screen:
+    """The way to show output here: in place in a notebook, as a stream elsewhere or where PARTKIT_STATIC is set."""
+    if in_notebook() and not os.environ.get("PARTKIT_STATIC"):
+        return NotebookScreen(output)
+    return StreamScreen(output)
+
+
+def in_notebook() -> bool:
+    """Whether this is an IPython kernel with a front end that can update displays."""
+    if "IPython" not in sys.modules:
+        return False
+    from IPython import get_ipython
+
+    shell = get_ipython()
+    return shell is not None and hasattr(shell, "kernel")

@@ -1,0 +1,168 @@
+"""One run of a function on all ranks: its trace and output as they grow, its end as results or as one exception."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING
+
+from partkit.tracing import Trace
+from partkit.worlds.errors import Failure, RankError, rank_died, rank_error, ranks_stuck
+from partkit.worlds.output import Line, Output, make_screen
+from partkit.worlds.results import Results
+from partkit.worlds.supervisor import Supervisor
+from partkit.worlds.travel import unpack
+
+if TYPE_CHECKING:
+    from partkit.worlds.world import World
+
+
+class Run:
+    """A function that runs, or ran, on all ranks of a world. `World.start` makes it.
+
+    Attributes:
+        world: where it runs.
+        trace: its events; grows while it goes on.
+        output: what its ranks print.
+    """
+
+    def __init__(self, world: World, number: int, nudge: Callable[[], None]) -> None:
+        self.world = world
+        self.number = number
+        self._nudge = nudge
+        self.trace = Trace(world.size, origin=time.perf_counter())
+        self.output = Output(world.size)
+        self.supervisor = Supervisor(world.size, time.monotonic())
+        self.payloads: dict[int, bytes] = {}
+        self.failures: dict[int, Failure] = {}
+        self.suffered: set[int] = set()
+        self.died: dict[int, int | None] = {}
+        self.stopped = False
+        self.seen = False  # whether somebody has been told how it ended
+        self.new_lines: list[Line] = []
+        self.changed = threading.Condition()
+        self._screen = make_screen(self.output)
+        self._results: Results | None = None
+
+    # -- filled by the collector ---------------------------------------------------------------------------------
+
+    @property
+    def unfinished(self) -> set[int]:
+        """Ranks that have not answered yet."""
+        return set(range(self.world.size)) - self.payloads.keys() - self.failures.keys() - self.suffered - self.died.keys()
+
+    def finish(self) -> None:
+        """All ranks have answered: close the books. Called once, by the collector."""
+        for rank in self.output.ranks:
+            self.new_lines.extend(rank.finish())
+        self.trace.finished.set()
+
+    # -- asked by the user ---------------------------------------------------------------------------------------
+
+    @property
+    def done(self) -> bool:
+        """Whether it is over, well or not."""
+        return self.trace.finished.is_set()
+
+    def wait(self, timeout: float | None = None) -> Results:
+        """Block until it is over, showing what ranks print; the stop button ends it.
+
+        Args:
+            timeout: seconds to wait; None for as long as it takes. The run goes on after a time-out.
+
+        Raises:
+            RankError: a rank raised (`RankDied`: its process ended; `RanksStuck`: nothing can move any more).
+            TimeoutError: it is not over after ``timeout``.
+            KeyboardInterrupt: it was stopped, here or by ``stop()``.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        try:
+            while not self.done:
+                with self.changed:
+                    if not self.done and not self.new_lines:
+                        self.changed.wait(0.1 if deadline is None else max(0.0, min(0.1, deadline - time.monotonic())))
+                self._show()
+                if deadline is not None and time.monotonic() >= deadline and not self.done:
+                    raise TimeoutError(f"the run is not over after {timeout} s; it goes on")
+        except KeyboardInterrupt:
+            self.stop()
+            raise
+        self._show()
+        return self.results()
+
+    def results(self) -> Results:
+        """What the ranks returned; raises what they raised. Only once it is over."""
+        if not self.done:
+            raise RuntimeError("the run is not over; wait() for it, or await it")
+        self.seen = True
+        problem = self.problem()
+        if problem is not None:
+            raise problem
+        if self._results is None:
+            self._results = Results(unpack(self.payloads[rank]) for rank in range(self.world.size))
+        return self._results
+
+    def problem(self) -> RankError | KeyboardInterrupt | None:
+        """How it failed; None if it did not."""
+        suffered = sorted(self.suffered | (self.failures.keys() if self.died or self.supervisor.diagnosis else set()))
+        if self.supervisor.diagnosis is not None:
+            return ranks_stuck(self.supervisor.diagnosis)
+        if self.stopped:
+            return KeyboardInterrupt()
+        if self.failures and not self.died:
+            error = rank_error(list(self.failures.values()), suffered)
+            self._keep_original(error)
+            return error
+        if self.died:
+            return rank_died(self.died, suffered)
+        return None
+
+    def _keep_original(self, error: RankError) -> None:
+        first = self.failures[min(self.failures)]
+        if first.pickled is not None:
+            try:
+                error.__cause__ = unpack(first.pickled)
+            except Exception:
+                error.__cause__ = None
+
+    def stop(self) -> None:
+        """End it on all ranks; returns when it is over, within 2 s. Variables of the ranks stay as they are."""
+        if self.done:
+            return
+        self.stopped = True
+        self.supervisor.stop(time.monotonic())
+        self._nudge()
+        give_up = time.monotonic() + 5
+        while not self.done and time.monotonic() < give_up:
+            with self.changed:
+                self.changed.wait(0.05)
+        self.seen = True
+
+    def _show(self) -> None:
+        """Bring the screen up to date; from the thread that waits."""
+        with self.changed:
+            lines, self.new_lines = self.new_lines, []
+        if lines:
+            self._screen.arrived(lines)
+        self._screen.ended(set(range(self.world.size)) - self.unfinished)
+        if self.done:
+            self._screen.close()
+
+    def __await__(self) -> Generator[object, None, Results]:
+        return self._ended().__await__()
+
+    async def _ended(self) -> Results:
+        try:
+            while not self.done:
+                await asyncio.sleep(0.02)
+                self._show()
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            self.stop()
+            raise
+        self._show()
+        return self.results()
+
+    def __repr__(self) -> str:
+        return f"Run({self.world.size} ranks, {'over' if self.done else 'going on'})"
