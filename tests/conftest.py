@@ -40,16 +40,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """No process outlives the session: not a kernel of a notebook test, not a rank that such a kernel started."""
     import psutil
 
-    _, left = psutil.wait_procs(marked_processes(SESSION, os.environ[SESSION]), timeout=SETTLE)
-    left = [process for process in left if process.is_running() and not _is_server_of_ours(process)]
+    servers = snapshot().servers  # the fork server and the resource tracker leave when this process does
+    suspects = [process for process in marked_processes(SESSION, os.environ[SESSION]) if process.pid not in servers]
+    _, left = psutil.wait_procs(suspects, timeout=SETTLE)
     if left:
-        print(f"\nprocesses that outlived the tests: {', '.join(f'{p.pid} {p.cmdline()[:4]}' for p in left)}", file=sys.stderr)
+        print(f"\nprocesses that outlived the tests: {', '.join(map(str, left))}", file=sys.stderr)
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
-
-
-def _is_server_of_ours(process: object) -> bool:
-    """The fork server and the resource tracker leave when this process does."""
-    return getattr(process, "pid", None) in snapshot().servers
 
 
 # -- live ranks ------------------------------------------------------------------------------------------------------
@@ -132,9 +128,7 @@ def _leaves_nothing_behind(_pool: Pool) -> Iterator[None]:
     """Processes, threads, descriptors, temporary folders, environment, directory and signal handlers stay as they were."""
     before, took = snapshot(), _pool.took
     yield
-    new = Snapshot(
-        threads=_pool.took.threads - took.threads, descriptors=_pool.took.descriptors - took.descriptors, folders=_pool.took.folders - took.folders
-    )
+    new = Snapshot(threads=_pool.took.threads - took.threads, descriptors=_pool.took.descriptors - took.descriptors, folders=_pool.took.folders - took.folders)
     found = settled(before, new, _pool.pids())
     assert not found, "this test left behind:\n  " + "\n  ".join(found)
 
