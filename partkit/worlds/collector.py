@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from partkit.worlds.errors import site_name
+from partkit.worlds.errors import name_sites, site_name
 from partkit.worlds.messages import Abort, Done, Events, Failed, Look, Ready, State
 from partkit.worlds.output import StreamName
 from partkit.worlds.process import RankProcess
@@ -90,6 +90,7 @@ class Collector:
                 while self._orders:
                     self._orders.pop(0)()
                 if self.run is not None:
+                    self.run.show_in_background()
                     self._supervise(self.run)
         except Exception as problem:  # a defect of ours must not leave the user waiting
             self.problem = f"{type(problem).__name__}: {problem}"
@@ -126,7 +127,7 @@ class Collector:
     def _of_run(self, run: Run, rank: int, message: Any) -> None:
         now = time.monotonic()
         if isinstance(message, State):
-            if run.supervisor.saw(message.state, run.unfinished) is not None:
+            if run.supervisor.saw(name_sites(message.state), run.unfinished) is not None:
                 run.supervisor.stop(now)
             return
         run.supervisor.heard(now)

@@ -9,7 +9,6 @@ Ranks that failed in the same way are merged ("ranks 0-3"); ranks that only suff
 
 from __future__ import annotations
 
-import linecache
 import re
 import signal
 import traceback
@@ -17,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from partkit.diagnosis import Diagnosis, name_ranks
+from partkit.diagnosis import Diagnosis, Operation, RankState, name_ranks
 
 WORLDS = str(Path(__file__).parent)
 
@@ -155,6 +154,19 @@ def site_name(site: str) -> str:
     return f"{Path(filename).name}:{line}" if number is None else f"In [{number}]:{line}"
 
 
+def name_sites(state: RankState) -> RankState:
+    """A rank's state with its source lines named by `site_name`."""
+
+    def named(operation: Operation) -> Operation:
+        return operation._replace(site=site_name(operation.site))
+
+    return state._replace(
+        blocked_on=None if state.blocked_on is None else named(state.blocked_on),
+        posted=tuple(named(operation) for operation in state.posted),
+        call=None if state.call is None else state.call._replace(site=site_name(state.call.site)),
+    )
+
+
 def _cell_number(filename: str) -> int | None:
     try:
         from IPython import get_ipython
@@ -163,8 +175,3 @@ def _cell_number(filename: str) -> int | None:
     shell = get_ipython()
     numbers: dict[str, int] = getattr(getattr(shell, "compile", None), "_filename_map", {})
     return numbers.get(filename)
-
-
-def knows_source(filename: str) -> bool:
-    """Whether this process can show lines of ``filename``."""
-    return bool(linecache.getlines(filename))

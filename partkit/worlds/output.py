@@ -81,6 +81,8 @@ class Output:
 
     def __init__(self, size: int) -> None:
         self.ranks = [RankOutput(rank) for rank in range(size)]
+        self.going_on = False
+        """Whether to say that more may come."""
 
     def __len__(self) -> int:
         return sum(rank.num_lines for rank in self.ranks)
@@ -91,7 +93,7 @@ class Output:
 
     def text(self) -> str:
         """``[0] whole lines``, errors as ``[0!]``."""
-        return "\n".join(label(line) for line in self.lines())
+        return "\n".join([label(line) for line in self.lines()] + ["(running)"] * self.going_on)
 
     def html(self) -> str:
         """The same, as a table-free block that survives a notebook's sanitiser."""
@@ -100,7 +102,8 @@ class Output:
             f'<span style="opacity:.6">[{line.rank}]</span> {escape(line.text)}</div>'
             for line in self.lines()
         )
-        return f'<div style="font-family:monospace;white-space:pre-wrap;line-height:1.3">{rows}</div>'
+        more = '<div style="opacity:.6">(running)</div>' if self.going_on else ""
+        return f'<div style="font-family:monospace;white-space:pre-wrap;line-height:1.3">{rows}{more}</div>'
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         return {"text/plain": self.text(), "text/html": self.html()}
@@ -112,8 +115,12 @@ def label(line: Line) -> str:
 
 
 class Screen(Protocol):
-    """Where output is shown while a run goes on. Called from the thread that waits for the run, or not at all."""
+    """Where output is shown while a run goes on."""
 
+    any_thread: bool
+    """Whether the collector may call it too, while nobody waits for the run."""
+
+    def open(self) -> None: ...
     def arrived(self, lines: list[Line]) -> None: ...
     def ended(self, ranks: set[int]) -> None: ...
     def close(self) -> None: ...
@@ -122,12 +129,17 @@ class Screen(Protocol):
 class StreamScreen:
     """Prints to stdout and stderr: the first unfinished rank's lines at once, the others' when their turn comes."""
 
+    any_thread = False  # a print from another thread would land in whichever cell is running
+
     def __init__(self, output: Output) -> None:
         self._output = output
         self._turn = 0
         self._printed = 0
         self._at_once = sys.stdout.isatty()
         self._ended: set[int] = set()
+
+    def open(self) -> None:
+        """A stream needs no place; what a background run prints is printed when somebody waits for it."""
 
     def arrived(self, lines: list[Line]) -> None:
         if self._at_once:
@@ -160,7 +172,9 @@ class StreamScreen:
 
 
 class NotebookScreen:
-    """One display in the cell that launched the run, updated in place. Its thread-safe part is the display's update."""
+    """One display in the cell that launched the run, updated in place."""
+
+    any_thread = True
 
     def __init__(self, output: Output) -> None:
         self._output = output
@@ -169,17 +183,20 @@ class NotebookScreen:
 
     def open(self) -> None:
         """Claim a place in the running cell, for a run that goes on after the cell."""
-        import IPython.display as frontend
-
-        show: Any = frontend.display
-        self._handle = show(self._output, display_id=True)
+        self._output.going_on = True
+        self._display()
 
     def arrived(self, lines: list[Line]) -> None:
-        if not len(self._output) or self._shown == len(self._output):
-            return
+        if len(self._output) > self._shown:
+            self._display()
+
+    def _display(self) -> None:
+        import IPython.display as frontend
+
         self._shown = len(self._output)
         if self._handle is None:
-            self.open()
+            show: Any = frontend.display
+            self._handle = show(self._output, display_id=True)
         else:
             self._handle.update(self._output)
 
@@ -187,7 +204,9 @@ class NotebookScreen:
         """Order by rank holds at every moment; nothing to do."""
 
     def close(self) -> None:
-        self.arrived([])
+        if self._output.going_on or len(self._output) > self._shown:
+            self._output.going_on = False
+            self._display()
 
 
 def make_screen(output: Output) -> Screen:

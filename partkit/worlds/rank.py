@@ -30,6 +30,7 @@ from partkit.communicator import Communicator, RankContext, current
 from partkit.mesh import Mesh
 from partkit.tracing import Recorder
 from partkit.transport.process_group import ProcessGroupTransport, c10d, gloo_group
+from partkit.worlds.cells import fresh_main
 from partkit.worlds.errors import Failure, capture
 from partkit.worlds.messages import Abort, Connect, Done, Events, Failed, Leave, Look, Ready, State, Task
 from partkit.worlds.sockets import shut_down_connections
@@ -227,4 +228,5 @@ def rank_main(control: int, config: dict[str, Any]) -> None:
         stream = open(1 if name == "stdout" else 2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
+    fresh_main()
     Rank(Connection(control), config).live()

@@ -44,6 +44,7 @@ class Run:
         self.new_lines: list[Line] = []
         self.changed = threading.Condition()
         self._screen = make_screen(self.output)
+        self._shown_at: float | None = None  # for a run in the background: when its display was last brought up to date
         self._results: Results | None = None
 
     # -- filled by the collector ---------------------------------------------------------------------------------
@@ -58,6 +59,7 @@ class Run:
         for rank in self.output.ranks:
             self.new_lines.extend(rank.finish())
         self.trace.finished.set()
+        self.show_in_background(at_once=True)
 
     # -- asked by the user ---------------------------------------------------------------------------------------
 
@@ -139,6 +141,19 @@ class Run:
             with self.changed:
                 self.changed.wait(0.05)
         self.seen = True
+
+    def to_background(self) -> None:
+        """Claim a place for the output in the cell that is running now: the run goes on after the cell."""
+        if self._screen.any_thread:
+            self._screen.open()
+            self._shown_at = time.monotonic()
+
+    def show_in_background(self, *, at_once: bool = False) -> None:
+        """Bring the display up to date, ten times a second at most; called by the collector."""
+        now = time.monotonic()
+        if self._shown_at is not None and (at_once or now - self._shown_at > 0.1):
+            self._shown_at = now
+            self._show()
 
     def _show(self) -> None:
         """Bring the screen up to date; from the thread that waits."""

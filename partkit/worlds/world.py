@@ -30,6 +30,7 @@ from typing import Any, Literal
 
 from partkit.mesh import Mesh
 from partkit.tracing import Trace
+from partkit.worlds.cells import lookup, names
 from partkit.worlds.collector import Collector
 from partkit.worlds.messages import Connect, Leave, Task
 from partkit.worlds.process import RankProcess
@@ -74,7 +75,8 @@ class World:
         self._num_runs = 0
         self._setting: tuple[str, tuple[str, ...]] = _setting()
         self._lock = threading.RLock()
-        self._last: Run | None = None
+        self._last: Run | None = None  # the last that the user started
+        self._current: Run | None = None  # the last of all
         self._collector = Collector([])
         self._processes = self._collector.processes
         self._closer = weakref.finalize(self, _shut_down, self._collector, self._folder)
@@ -105,7 +107,8 @@ class World:
             TypeError: ``fn`` or an argument can't be sent; the message names it.
             KeyboardInterrupt: the stop button was pressed; the ranks keep their variables.
         """
-        return self.start(fn, *args, **kwargs).wait()
+        self._last = self._launch(fn, args, kwargs)
+        return self._last.wait()
 
     def start(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Run:
         """Like `run`, but return at once: ``run.wait()``, ``await run``, ``run.stop()``.
@@ -114,14 +117,30 @@ class World:
             RuntimeError: another run goes on.
             RankError: the last background run failed and nobody has looked at its end.
         """
+        run = self._last = self._launch(fn, args, kwargs)
+        run.to_background()
+        return run
+
+    def ask(self, fn: Callable[..., Any], *args: Any, timeout: float | None = None) -> Results:
+        """Like `run`, for a look at the ranks in between: untraced, and ``trace`` stays that of the last run."""
+        return self._launch(fn, args, {}, traced=False).wait(timeout)
+
+    def __getitem__(self, name: str) -> Results:
+        """The variable ``name`` that ``%%ranks`` cells have left on each rank."""
+        return self.ask(lookup, name)
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return [] if self.busy else list(dict.fromkeys(name for found in self.ask(names) for name in found))
+
+    def _launch(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], *, traced: bool | None = None) -> Run:
         payload = pack_task(fn, args, kwargs)
         with self._lock:
             self._check_free()
             self._repair()
             self._num_runs += 1
-            run = self._last = Run(self, self._num_runs, self._collector.nudge)
+            run = self._current = Run(self, self._num_runs, self._collector.nudge)
             setting = _setting()
-            task = Task(run.number, payload, self._traced, setting if setting != self._setting else None)
+            task = Task(run.number, payload, self._traced if traced is None else traced, setting if setting != self._setting else None)
             self._setting = setting
             self._collector.run = run
             for process in self._processes:
@@ -142,14 +161,14 @@ class World:
     @property
     def busy(self) -> bool:
         """Whether a run goes on."""
-        return self._last is not None and not self._last.done
+        return self._current is not None and not self._current.done
 
     # -- starting and ending -------------------------------------------------------------------------------------
 
     def close(self) -> None:
         """End the ranks; also done by the ``with`` statement, by garbage collection and at the end of the kernel."""
-        if self._last is not None and not self._last.done:
-            self._last.stop()
+        if self._current is not None and not self._current.done:
+            self._current.stop()
         self._closer()
         atexit.unregister(self._closer)
 
@@ -170,11 +189,9 @@ class World:
     def _check_free(self) -> None:
         if self.closed:
             raise RuntimeError("this world is closed; start a new one: World(n)")
-        if self._last is None:
-            return
-        if not self._last.done:
+        if self.busy:
             raise RuntimeError("a run goes on in this world: wait for it with run.wait(), or end it with run.stop()")
-        if not self._last.seen:
+        if self._last is not None and not self._last.seen:
             self._last.results()  # a failure in the background must not go unnoticed
 
     def _start_rank(self, rank: int) -> None:
