@@ -102,8 +102,10 @@ class Pending:
         if self._work is not None:
             context = self._context
             context.blocked_on = self
-            self._work.wait()
-            context.blocked_on = None
+            try:
+                self._work.wait()
+            finally:
+                context.blocked_on = None  # also after a lost connection: whoever goes on after that is not blocked
             context.progress += 1
             context.pending.pop(id(self), None)
             self._work = None
@@ -169,12 +171,17 @@ class Communicator:
             dst: group rank.
             tag: only a receive with the same tag, dtype and number of elements takes it.
         """
-        return Pending(self, "send", x.detach().contiguous(), self._peer(dst, "dst"), str(tag))
+        return Pending(self, "send", _dense(x, "x").resolve_conj().resolve_neg().contiguous(), self._peer(dst, "dst"), str(tag))
 
     def irecv(self, buffer: Tensor, src: int, tag: str = "") -> Pending:
         """Start to fill ``buffer`` from rank ``src`` of this group. Its contents are undefined before ``wait()``."""
-        buffer = buffer.detach()
-        inbox = buffer if buffer.is_contiguous() else torch.empty_like(buffer, memory_format=torch.contiguous_format)
+        buffer = _dense(buffer, "buffer")
+        if buffer.is_contiguous() and not (buffer.is_conj() or buffer.is_neg()):
+            inbox = buffer
+        elif any(stride == 0 and size > 1 for stride, size in zip(buffer.stride(), buffer.shape, strict=True)):
+            raise ValueError(f"buffer {describe(buffer)} is expanded: some of its elements share memory, so it can't be filled")
+        else:
+            inbox = torch.empty(buffer.shape, dtype=buffer.dtype, device=buffer.device)
         return Pending(self, "recv", inbox, self._peer(src, "src"), str(tag), None if inbox is buffer else buffer)
 
     def send(self, x: Tensor, dst: int, tag: str = "") -> None:
@@ -281,8 +288,7 @@ class Communicator:
             yield
         finally:
             context.spans.pop()
-            if sys.exc_info()[0] is None:
-                context.calls.pop()  # a failing call stays, to be named in the report
+            context.calls.pop()
             nbytes = x.numel() * x.element_size()
             context.recorder.add(
                 "collective",
@@ -330,6 +336,13 @@ class Communicator:
 
 class NotInGroup(ValueError):
     """A rank used a communicator of a group to which it does not belong."""
+
+
+def _dense(x: Tensor, argument: str) -> Tensor:
+    """``x`` without its history. What travels is plain memory, so a tensor that is no plain block of memory is refused."""
+    if x.layout is not torch.strided:
+        raise ValueError(f"{argument} has layout {x.layout}: only dense tensors travel; convert it with to_dense()")
+    return x.detach()
 
 
 def describe(x: Tensor) -> str:
