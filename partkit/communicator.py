@@ -269,6 +269,16 @@ class Communicator:
         context.transport.sleep(seconds)
         context.recorder.add("compute", start, context.transport.now(), tag=name, span="/".join(context.spans), site=call_site(), group=self.name)
 
+    def log(self, name: str, value: float) -> None:
+        """Note a number (a loss, an accuracy) in the trace; a live curve shows it while the run goes on.
+
+        Args:
+            name: what it is; numbers of one name make one curve a rank.
+            value: a number, or a tensor of one element.
+        """
+        context, now = self._context, self._context.transport.now()
+        context.recorder.add("metric", now, now, tag=name, span="/".join(context.spans), site=call_site(), group=self.name, value=float(value))
+
     @contextmanager
     def collective(self, name: str, x: Tensor, detail: str) -> Iterator[None]:
         """Everything inside belongs to one collective call on ``x``. For authors of collectives.

@@ -5,8 +5,8 @@
         rank 2   Recorder.add(...)  --'         while the run goes on
 
 A `Recorder` belongs to one rank and is cheap: one tuple appended for an event. A `Batch` is what travels. A `Trace` keeps
-the events of all ranks as columns of one numpy record array (54 bytes an event) and a table of strings, so that a million
-events are 54 MB and every summary is a few vector operations. Times are seconds since the start of the run, in the
+the events of all ranks as columns of one numpy record array (65 bytes an event) and a table of strings, so that a million
+events are 65 MB and every summary is a few vector operations. Times are seconds since the start of the run, in the
 clock that the trace names: "wall", "virtual" or "planned".
 
 A send and its receive carry the same (src, dst, tag, seq): `Trace.messages` pairs them, and each pair is an arrow.
@@ -24,9 +24,9 @@ from typing import Any, Literal, NamedTuple, cast, overload
 import numpy as np
 import numpy.typing as npt
 
-Kind = Literal["send", "recv", "compute", "span", "collective"]
+Kind = Literal["send", "recv", "compute", "span", "collective", "metric"]
 Clock = Literal["wall", "virtual", "planned"]
-KINDS: tuple[Kind, ...] = ("send", "recv", "compute", "span", "collective")
+KINDS: tuple[Kind, ...] = ("send", "recv", "compute", "span", "collective", "metric")
 KIND_CODE: dict[str, int] = {kind: code for code, kind in enumerate(KINDS)}
 
 RECORD = np.dtype(
@@ -42,6 +42,7 @@ RECORD = np.dtype(
         ("span", "<i4"),
         ("site", "<i4"),
         ("group", "<i4"),
+        ("value", "<f8"),  # of a metric
     ]
 )
 Columns = npt.NDArray[Any]
@@ -68,6 +69,8 @@ class Event(NamedTuple):
     """Source line that caused it: ``file:line`` or ``In [3]:4``."""
     group: str = ""
     """The communicator's name; empty for the whole world."""
+    value: float = 0.0
+    """The number that a metric notes."""
 
 
 class Batch(NamedTuple):
@@ -77,6 +80,8 @@ class Batch(NamedTuple):
     """Strings this batch uses for the first time; they continue the rank's own table."""
     records: Columns
     """Dtype `RECORD`; times absolute, in the clock of the rank."""
+    new_sites: Sequence[str] = ()
+    """The same for source lines, which have a table of their own: whoever merges batches may rename them."""
 
 
 class Recorder:
@@ -92,6 +97,7 @@ class Recorder:
         self.enabled = enabled
         self._events: deque[tuple[Any, ...]] = deque()  # append and popleft are atomic: written by one thread, drained by another
         self._strings: dict[str, int] = {"": 0}
+        self._sites: dict[str, int] = {"": 0}
 
     def add(
         self,
@@ -105,10 +111,11 @@ class Recorder:
         span: str = "",
         site: str = "",
         group: str = "",
+        value: float = 0.0,
     ) -> None:
         """Note one event. Times are absolute, in the transport's clock."""
         if self.enabled:
-            self._events.append((self.rank, KIND_CODE[kind], start, end, peer, nbytes, seq, tag, span, site, group))
+            self._events.append((self.rank, KIND_CODE[kind], start, end, peer, nbytes, seq, tag, span, site, group, value))
 
     def __len__(self) -> int:
         return len(self._events)
@@ -118,18 +125,20 @@ class Recorder:
         rows = [self._events.popleft() for _ in range(len(self._events))]
         if not rows:
             return None
-        known = len(self._strings)
-        intern = self._intern
-        table = [(*row[:7], intern(row[7]), intern(row[8]), intern(row[9]), intern(row[10])) for row in rows]
-        return Batch(list(self._strings)[known:], np.array(table, dtype=RECORD))
+        strings, sites = self._strings, self._sites
+        known, known_sites = len(strings), len(sites)
+        table = [(*row[:7], *(_intern(strings, text) for text in row[7:9]), _intern(sites, row[9]), _intern(strings, row[10])) for row in rows]
+        return Batch(list(strings)[known:], np.array(table, dtype=RECORD), list(sites)[known_sites:])
 
     def reset(self) -> None:
         """Forget events and strings: the next batch starts a new trace."""
         self._events.clear()
-        self._strings = {"": 0}
+        self._strings, self._sites = {"": 0}, {"": 0}
 
-    def _intern(self, text: str) -> int:
-        return self._strings.setdefault(text, len(self._strings))
+
+def _intern(table: dict[str, int], text: str) -> int:
+    """The number of ``text`` in ``table``, a new one if need be."""
+    return table.setdefault(text, len(table))
 
 
 class Message(NamedTuple):
@@ -163,7 +172,8 @@ class Trace:
         self.finished = threading.Event()
         """Set when the run that fills this trace is over."""
         self._index: dict[str, int] = {"": 0}
-        self._rank_strings: dict[int, list[int]] = {}
+        self._tables: dict[int, tuple[list[int], list[int]]] = {}
+        """By rank: what its numbers of strings and of source lines are in `strings`."""
         self._rows: Columns = np.empty(256, dtype=RECORD)
         self._count = 0
         self._lock = threading.Lock()
@@ -178,7 +188,7 @@ class Trace:
         recorders = {rank: Recorder(rank) for rank in range(trace.size)}
         for e in sorted(events, key=lambda e: (e.start, e.rank)):
             peer = -1 if e.peer is None else e.peer
-            recorders[e.rank].add(e.kind, e.start, e.end, peer, e.nbytes, e.seq, e.tag, e.span, e.site, e.group)
+            recorders[e.rank].add(e.kind, e.start, e.end, peer, e.nbytes, e.seq, e.tag, e.span, e.site, e.group, e.value)
         for recorder in recorders.values():
             trace.append(recorder.drain())
         trace.finished.set()
@@ -189,12 +199,12 @@ class Trace:
         if batch is None or len(batch.records) == 0:
             return
         with self._lock:
-            table = self._rank_strings.setdefault(int(batch.records["rank"][0]), [0])
-            table.extend(self._intern(text) for text in batch.new_strings)
+            strings, sites = self._tables.setdefault(int(batch.records["rank"][0]), ([0], [0]))
+            strings.extend(self._intern(text) for text in batch.new_strings)
+            sites.extend(self._intern(text) for text in batch.new_sites)
             rows = batch.records.copy()
-            lookup = np.array(table, dtype=np.int32)
-            for column in ("tag", "span", "site", "group"):
-                rows[column] = lookup[rows[column]]
+            for column, table in (("tag", strings), ("span", strings), ("site", sites), ("group", strings)):
+                rows[column] = np.array(table, dtype=np.int32)[rows[column]]
             rows["start"] -= self.origin
             rows["end"] -= self.origin
             self._grow(self._count + len(rows))
@@ -243,6 +253,10 @@ class Trace:
         """Messages that ``rank`` sent (all ranks: None)."""
         return len(self._select("send", rank))
 
+    def metric(self, name: str, rank: int | None = None) -> list[float]:
+        """The numbers that ranks noted under ``name`` with ``comm.log``, in order of time (of one rank, or of all)."""
+        return [e.value for e in self.events if e.kind == "metric" and e.tag == name and rank in (None, e.rank)]
+
     @property
     def makespan(self) -> float:
         """Seconds from the first start to the last end; 0 for an empty trace."""
@@ -284,6 +298,7 @@ class Trace:
             s[row["span"]],
             s[row["site"]],
             s[row["group"]],
+            float(row["value"]),
         )
 
     def filter(self, keep: Callable[[Event], bool]) -> Trace:
