@@ -127,7 +127,7 @@ class Recorder:
             return None
         strings, sites = self._strings, self._sites
         known, known_sites = len(strings), len(sites)
-        table = [(*row[:7], *(_intern(strings, text) for text in row[7:9]), _intern(sites, row[9]), _intern(strings, row[10])) for row in rows]
+        table = [(*row[:7], *(_intern(strings, text) for text in row[7:9]), _intern(sites, row[9]), _intern(strings, row[10]), row[11]) for row in rows]
         return Batch(list(strings)[known:], np.array(table, dtype=RECORD), list(sites)[known_sites:])
 
     def reset(self) -> None:
