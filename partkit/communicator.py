@@ -25,7 +25,7 @@ from torch import Tensor
 
 from partkit.diagnosis import Call, Operation, RankState
 from partkit.mesh import Mesh
-from partkit.tracing import Kind, Recorder
+from partkit.tracing import Event, Kind, Recorder
 from partkit.transport.base import Transport, Work
 
 current: ContextVar[Communicator | None] = ContextVar("partkit_communicator", default=None)
@@ -286,31 +286,29 @@ class Communicator:
         The call's name, shape, dtype, detail and number go into the wire tag of each message inside, so ranks that call
         different things never exchange a byte; they wait, and the supervisor lays their calls side by side.
         """
-        context, start = self._context, self._context.transport.now()
-        self.rank  # noqa: B018 (raises for a rank that is not in the group)
-        counted = (self.name, self.ranks)
-        call = Call(name, f"{describe(x)}, {detail}", context.num_calls[counted], self.ranks, call_site())
-        context.num_calls[counted] += 1
-        outer = "/".join(context.spans)
-        context.calls.append(call)
-        context.spans.append(name)
+        ongoing = self.ongoing(name, x, detail)
         try:
-            yield
+            with ongoing:
+                yield
         finally:
-            context.spans.pop()
-            context.calls.pop()
-            nbytes = x.numel() * x.element_size()
-            context.recorder.add(
-                "collective",
-                start,
-                context.transport.now(),
-                nbytes=nbytes,
-                seq=call.number,
-                tag=f"{name}[{detail}]",
-                span=outer,
-                site=call.site,
-                group=self.name,
-            )
+            ongoing.end()
+
+    def ongoing(self, name: str, x: Tensor, detail: str) -> Ongoing:
+        """Begin a collective call on ``x`` that goes on while this rank does other things. For authors of collectives.
+
+        Post and wait for its messages inside ``with ongoing:``, as often as need be; ``ongoing.end()`` notes its end. All
+        ranks must enter their ongoing collectives in the same order.
+        """
+        return Ongoing(self, name, x, detail)
+
+    def now(self) -> float:
+        """Seconds, in the clock of this world."""
+        return self._context.transport.now()
+
+    def note(self, event: Event) -> None:
+        """Add to the trace what an instrument has observed (`partkit.watching`); times are those of `now`."""
+        peer, span = -1 if event.peer is None else event.peer, event.span or "/".join(self._context.spans)
+        self._context.recorder.add(event.kind, event.start, event.end, peer, event.nbytes, event.seq, event.tag, span, event.site or call_site(), event.group)
 
     def native_all_reduce(self, x: Tensor, op: str) -> None:
         """The platform's own all-reduce of ``x`` (contiguous), in place, once all ranks have agreed on the call.
@@ -342,6 +340,43 @@ class Communicator:
     def __repr__(self) -> str:
         place = "not in it" if self._place is None else f"rank {self._place}"
         return f"Communicator({place} of {self.size}{', ' + self.name if self.name else ''})"
+
+
+class Ongoing:
+    """A collective call between its begin and its end; `Communicator.ongoing` makes it."""
+
+    def __init__(self, comm: Communicator, name: str, x: Tensor, detail: str) -> None:
+        self._comm, self._context = comm, comm._context
+        comm.rank  # noqa: B018 (raises for a rank that is not in the group)
+        counted = (comm.name, comm.ranks)
+        self._call = Call(name, f"{describe(x)}, {detail}", self._context.num_calls[counted], comm.ranks, call_site())
+        self._context.num_calls[counted] += 1
+        self._tag, self._nbytes = f"{name}[{detail}]", x.numel() * x.element_size()
+        self._span = "/".join(self._context.spans)
+        self._start = self._context.transport.now()
+
+    def __enter__(self) -> None:
+        self._context.calls.append(self._call)
+        self._context.spans.append(self._call.name)
+
+    def __exit__(self, *_: object) -> None:
+        self._context.spans.pop()
+        self._context.calls.pop()
+
+    def end(self) -> None:
+        """Note it in the trace, from its begin to now."""
+        call = self._call
+        self._context.recorder.add(
+            "collective",
+            self._start,
+            self._context.transport.now(),
+            nbytes=self._nbytes,
+            seq=call.number,
+            tag=self._tag,
+            span=self._span,
+            site=call.site,
+            group=self._comm.name,
+        )
 
 
 class NotInGroup(ValueError):
