@@ -122,7 +122,7 @@ def _missing(states: Mapping[int, RankState]) -> Diagnosis | None:
             continue
         gone = [rank for rank in state.call.group if rank in states and states[rank].status == "finished"]
         if gone:
-            left = "; ".join(f"{_ranks([r])} finished after {states[r].num_calls} collective calls" for r in gone)
+            left = "; ".join(f"{_ranks([r])} finished after {_calls(states[r].num_calls)}" for r in gone)
             waiting = [s for s in states.values() if s.status == "blocked"]
             return Diagnosis("missing", tuple(gone), f"{left}, but others still wait for {'it' if len(gone) == 1 else 'them'}:\n" + _fold(waiting))
     return None
@@ -177,14 +177,20 @@ def _fold(states: Sequence[RankState]) -> str:
     return "\n".join(f"  {_ranks(ranks)}: {text}" for text, ranks in doing.items())
 
 
+def _calls(count: int) -> str:
+    return f"{count} collective call" + ("" if count == 1 else "s")
+
+
 def _ranks(ranks: Sequence[int]) -> str:
-    """``rank 3``, ``ranks 0-3``, ``ranks 0, 2``."""
-    ordered = sorted(ranks)
-    if len(ordered) == 1:
-        return f"rank {ordered[0]}"
-    if ordered == list(range(ordered[0], ordered[-1] + 1)):
-        return f"ranks {ordered[0]}-{ordered[-1]}"
-    return "ranks " + ", ".join(map(str, ordered))
+    """``rank 3``, ``ranks 0-3``, ``ranks 0, 2``, ``ranks 0-2, 5``."""
+    runs: list[list[int]] = []
+    for rank in sorted(ranks):
+        if runs and runs[-1][-1] == rank - 1:
+            runs[-1].append(rank)
+        else:
+            runs.append([rank])
+    names = [str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs]
+    return ("rank " if len(ranks) == 1 else "ranks ") + ", ".join(names)
 
 
 name_ranks = _ranks

@@ -321,15 +321,14 @@ class Trace:
         Raises:
             ValueError: the file is no partkit trace.
         """
-        try:
-            with np.load(path, allow_pickle=False) as data:
+        with open(path, "rb") as file:
+            try:
+                data = np.load(file, allow_pickle=False)
                 header, rows = json.loads(bytes(data["header"])), data["rows"]
-            if header.get("format") != "partkit trace" or rows.dtype != RECORD:
-                raise KeyError("format")
-        except (KeyError, ValueError, UnicodeDecodeError, OSError) as problem:
-            if isinstance(problem, FileNotFoundError):
-                raise
-            raise ValueError(f"{path} is no trace that Trace.save wrote") from problem
+                if header["format"] != "partkit trace" or rows.dtype != RECORD:
+                    raise ValueError("something else in the same container")
+            except Exception as problem:  # numpy raises a dozen kinds for a file that is none of its own
+                raise ValueError(f"{path} is no trace that Trace.save wrote") from problem
         trace = cls(header["size"], clock=header["clock"])
         trace.strings = header["strings"]
         trace._index = {text: i for i, text in enumerate(trace.strings)}

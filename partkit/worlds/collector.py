@@ -132,8 +132,7 @@ class Collector:
             return
         run.supervisor.heard(now)
         if isinstance(message, Events):
-            names = [site_name(text) if ":" in text else text for text in message.batch.new_strings]
-            run.trace.append(message.batch._replace(new_strings=names))
+            run.trace.append(message.batch._replace(new_sites=[site_name(site) for site in message.batch.new_sites]))
             return
         self._drain_output(rank)
         if message.num_pending:

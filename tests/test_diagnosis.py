@@ -1,0 +1,116 @@
+"""From what each rank is doing to the sentence that names the mistake. Pure: the live counterparts are in tests/worlds."""
+
+from __future__ import annotations
+
+import pytest
+
+from partkit.diagnosis import Call, Operation, RankState, explain, is_stuck, name_ranks
+
+
+def call(what: str = "float32[4], sum, ring", number: int = 0, name: str = "all_reduce", group: tuple[int, ...] = (0, 1), site: str = "f.py:1") -> Call:
+    return Call(name, what, number, group, site)
+
+
+def wait(
+    rank: int, op: str, peer: int, what: str = "float32[4]", tag: str = "", *, inside: Call | None = None, wire: str = "", num_calls: int = 0
+) -> RankState:
+    operation = Operation(op, peer, tag, what, f"f.py:{rank}", wire or f"{tag}|{what}")  # type: ignore[arg-type]
+    return RankState(rank, "blocked", operation, (operation,), inside, num_calls)
+
+
+def done(rank: int, num_calls: int = 0) -> RankState:
+    return RankState(rank, "finished", num_calls=num_calls)
+
+
+def running(rank: int) -> RankState:
+    return RankState(rank, "running")
+
+
+@pytest.mark.parametrize(
+    ("states", "stuck"),
+    [
+        ([running(0), wait(1, "recv", 0)], False),  # slow is not stuck
+        ([done(0), done(1)], False),
+        ([done(0), wait(1, "recv", 0)], True),
+        ([wait(0, "send", 1), wait(1, "recv", 0)], False),  # on its way
+        ([wait(0, "send", 1), wait(1, "send", 0)], True),
+        ([wait(0, "send", 1, "int32[4]"), wait(1, "recv", 0, "float32[4]")], True),
+    ],
+)
+def test_stuck_means_that_nobody_can_ever_move(states: list[RankState], stuck: bool) -> None:
+    assert is_stuck(states) is stuck
+
+
+def test_a_message_posted_behind_the_wait_counts_as_on_its_way() -> None:
+    posted = Operation("send", 1, "", "float32[4]", "", "w")
+    sender = wait(0, "recv", 1, tag="other")._replace(posted=(posted,))
+    assert not is_stuck([sender, wait(1, "recv", 0, wire="w")])
+
+
+def test_different_calls_are_laid_side_by_side_equal_ones_folded() -> None:
+    inside = {0: call(group=(0, 1, 2)), 1: call("float32[8], sum, ring", group=(0, 1, 2), site="f.py:9"), 2: call(group=(0, 1, 2))}
+    found = explain([wait(rank, "recv", (rank + 1) % 3, inside=inside[rank]) for rank in range(3)])
+    assert found.code == "mismatch" and found.ranks == (0, 1, 2)
+    assert found.reason.splitlines()[1:] == [
+        "  ranks 0, 2: all_reduce #1 of float32[4], sum, ring at f.py:1",
+        "  rank 1: all_reduce #1 of float32[8], sum, ring at f.py:9",
+    ]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        call("float32[2, 2], sum, ring"),
+        call("int32[4], sum, ring"),
+        call("float32[4], max, ring"),
+        call("float32[4], sum, naive"),
+        call(number=1),
+        call(name="broadcast"),
+    ],
+)
+def test_calls_differ_by_shape_dtype_op_algorithm_number_or_name(other: Call) -> None:
+    assert explain([wait(0, "recv", 1, inside=call()), wait(1, "recv", 0, inside=other)]).code == "mismatch"
+
+
+def test_the_source_line_is_no_part_of_a_call() -> None:
+    assert call(site="f.py:1").same_as(call(site="f.py:2"))
+
+
+def test_a_rank_that_left_is_named_with_its_number_of_calls() -> None:
+    found = explain([done(0, num_calls=2), wait(1, "recv", 0, inside=call(number=2), num_calls=3)])
+    assert (found.code, found.ranks) == ("missing", (0,))
+    assert "rank 0 finished after 2 collective calls, but others still wait for it:" in found.reason
+    assert "rank 1: all_reduce #3 of float32[4], sum, ring at f.py:1" in found.reason
+
+
+def test_one_call_is_not_called_calls() -> None:
+    assert "after 1 collective call," in explain([done(0, num_calls=1), wait(1, "recv", 0, inside=call(number=1))]).reason
+
+
+def test_a_send_and_a_receive_that_nearly_match() -> None:
+    found = explain([wait(0, "send", 1, "float32[8]"), wait(1, "recv", 0, "float32[4]", "x")])
+    assert (found.code, found.ranks) == ("unlike", (0, 1))
+    assert "send float32[8] to rank 1 at f.py:0" in found.reason
+    assert "recv float32[4] from rank 0 with tag 'x' at f.py:1" in found.reason
+
+
+def test_a_cycle_is_told_in_its_order_without_those_who_only_wait_for_it() -> None:
+    found = explain([wait(0, "recv", 1), wait(1, "send", 2), wait(2, "send", 3), wait(3, "send", 1)])
+    assert (found.code, found.ranks) == ("cycle", (1, 2, 3))
+    assert [line.split(" at ")[0] for line in found.reason.splitlines()[1:]] == [
+        "  rank 1 waits in send float32[4] to rank 2",
+        "  rank 2 waits in send float32[4] to rank 3",
+        "  rank 3 waits in send float32[4] to rank 1",
+    ]
+
+
+def test_a_wait_whose_partner_never_comes_says_what_the_partner_does() -> None:
+    found = explain([done(0), wait(1, "recv", 0), wait(2, "recv", 1)])
+    assert (found.code, found.ranks) == ("alone", (1, 2))
+    assert "rank 1 waits in recv float32[4] from rank 0 at f.py:1; rank 0 has finished" in found.reason
+    assert "rank 2 waits in recv float32[4] from rank 1 at f.py:2; rank 1 waits in recv float32[4] from rank 0" in found.reason
+
+
+@pytest.mark.parametrize(("ranks", "words"), [([3], "rank 3"), ([2, 0, 1], "ranks 0-2"), ([0, 2], "ranks 0, 2"), ([0, 1, 2, 5, 6, 9], "ranks 0-2, 5-6, 9")])
+def test_ranks_are_named_shortly(ranks: list[int], words: str) -> None:
+    assert name_ranks(ranks) == words
