@@ -65,6 +65,12 @@ def timeline_bundle(trace: Trace, title: str = "") -> dict[str, str]:
     return {"text/html": figure(picture.svg, f"Timeline of {headline(trace)}", caption, tables, title), "text/plain": plain_text(trace, title)}
 
 
+def numbers_bundle(trace: Trace, title: str = "") -> dict[str, str]:
+    """The same without the picture, which takes longest to make for a very large trace."""
+    heading = f"<b>{escape(title)}</b> " if title else ""
+    return {"text/html": f"<p>{heading}{escape(headline(trace))}</p>{_rank_table(trace)}", "text/plain": plain_text(trace, title)}
+
+
 def figure(svg: str, alt: str, caption: str, tables: Iterable[str], title: str = "") -> str:
     """HTML that survives every sanitiser: image, caption, tables that open on a click."""
     data = base64.b64encode(svg.encode()).decode()

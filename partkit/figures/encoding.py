@@ -14,7 +14,7 @@ is sent once, as a row of a dictionary:
 
 The header has the counts, the strings that are new, and the few sequence numbers that are not one more than the one before
 in their channel (src, dst, tag, group): the n-th send of a channel meets the n-th receive, which is how the browser finds the
-other end of an arrow.
+other end of an arrow. It also has the numbers of metrics, which would fill the dictionary.
 Details that differ for every event would make the dictionary as large as the trace. From `MAX_DETAILS` on, an event gets the row
 of its kind only, which `Encoder.num_plain` counts and the picture says; the trace itself stays complete.
 """
@@ -33,7 +33,7 @@ MAX_DETAILS = 2**16
 DETAIL_COLUMNS = ("kind", "tag", "span", "site", "group", "nbytes", "hop")
 Details = npt.NDArray[np.float64]
 
-_SEND, _RECV = KIND_CODE["send"], KIND_CODE["recv"]
+_SEND, _RECV, _METRIC = KIND_CODE["send"], KIND_CODE["recv"], KIND_CODE["metric"]
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -82,6 +82,7 @@ class Encoder:
             "details": len(self._details) - known,
             "strings": strings[self._num_strings :],
             "seq": self._messages.exceptions(rows, self._details, detail, self.num_events),
+            "values": _values(rows, self.num_events),
         }
         self._num_strings = len(strings)
         self.num_events += len(rows)
@@ -97,6 +98,12 @@ def encode(trace: Trace) -> bytes:
 def _detail_columns(rows: Columns, size: int) -> list[npt.NDArray[np.int64]]:
     hop = np.where(rows["peer"] >= 0, (rows["peer"] - rows["rank"]) % max(size, 1), -1)
     return [*(rows[name].astype(np.int64) for name in DETAIL_COLUMNS[:-1]), hop.astype(np.int64)]
+
+
+def _values(rows: Columns, first: int) -> list[list[float]]:
+    """``[event, number]`` for each metric."""
+    at = np.flatnonzero(rows["kind"] == _METRIC)
+    return [[first + i, value] for i, value in zip(at.tolist(), rows["value"][at].tolist(), strict=True) if np.isfinite(value)]
 
 
 def _pack(header: dict[str, object], columns: tuple[npt.NDArray[np.generic], ...]) -> bytes:

@@ -6,6 +6,7 @@
     compute      green                    C        none     with the spans, by depth
     collective   pink                     G        x        with the spans, by depth
     span         grey                     N        none     with the spans, by depth
+    metric       vermillion               M        none     with the spans, a mark at the moment when it was noted
 
 No picture depends on colour alone: kinds have lanes, letters and hatches too. Orange and grey have less than 3:1 contrast on
 white, so every bar has an outline, darker on a light page and lighter on a dark one.
@@ -39,7 +40,7 @@ class Style(NamedTuple):
 
 
 class StyleSpec(TypedDict):
-    """A `Style` as JSON for the browser."""
+    """A `Style` as JSON for the browser: fill, edge and letters for each theme."""
 
     name: str
     letter: str
@@ -54,6 +55,7 @@ STYLES: dict[Kind, Style] = {
     "compute": Style("C", "", Paint("#009E73", "#00563f"), Paint("#1fb88d", "#a5ecd6")),
     "span": Style("N", "", Paint("#dfe3e8", "#5f6b78"), Paint("#3b434d", "#a3b0bf")),
     "collective": Style("G", "x", Paint("#CC79A7", "#7a3459"), Paint("#CC79A7", "#f6cfe3")),
+    "metric": Style("M", "", Paint("#D55E00", "#7a3500"), Paint("#e8792f", "#ffd0b0")),
 }
 """The look of each kind of event."""
 
@@ -64,7 +66,7 @@ PAGE: dict[Theme, Paint] = {"light": Paint("#ffffff", "#1f2328"), "dark": Paint(
 def style_specs() -> list[StyleSpec]:
     """All styles, in the order of `partkit.tracing.KINDS`, as JSON."""
     return [
-        {"name": kind, "letter": style.letter, "hatch": style.hatch, "light": list(style.light), "dark": list(style.dark)}
+        {"name": kind, "letter": style.letter, "hatch": style.hatch, "light": [*style.light, ink(style.light.fill)], "dark": [*style.dark, ink(style.dark.fill)]}
         for kind, style in ((kind, STYLES[kind]) for kind in KINDS)
     ]
 

@@ -13,10 +13,12 @@ import numpy.typing as npt
 
 from partkit.figures.palette import STYLES
 from partkit.figures.units import CLOCK_NAMES, count, nbytes, seconds
-from partkit.tracing import KIND_CODE, KINDS, Columns, Event, Trace
+from partkit.tracing import KIND_CODE, KINDS, Columns, Event, Kind, Trace
 
 MAX_LINES = 16
 """Ranks that a text lists before it folds and cuts."""
+_SHOWN: tuple[Kind, ...] = ("send", "recv", "compute", "collective", "span")
+"""Kinds in a chart of letters: the first one that a rank is in is shown."""
 
 
 class RankSummary(NamedTuple):
@@ -115,17 +117,17 @@ def gantt(trace: Trace, width: int = 72) -> list[str]:
     """
     rows = trace.columns
     begin, length = float(rows["start"].min()), trace.makespan or 1.0
-    busy = {kind: _busy(rows[rows["kind"] == KIND_CODE[kind]], trace.size, begin, length / width, width) for kind in KINDS}
+    busy = {kind: _busy(rows[rows["kind"] == KIND_CODE[kind]], trace.size, begin, length / width, width) for kind in _SHOWN}
     letters = np.full((trace.size, width), ".")
-    for kind in ("span", "collective", "compute", "recv", "send"):
-        letters[busy[kind]] = STYLES[kind].letter  # type: ignore[index]
+    for kind in reversed(_SHOWN):
+        letters[busy[kind]] = STYLES[kind].letter
     letters[busy["send"] & busy["recv"]] = "X"
     names = [f"rank {rank}" for rank in range(trace.size)]
     lines = [f"{name:<{len(names[-1])}} |{''.join(line)}|" for name, line in zip(names, letters, strict=True)]
     if len(lines) > MAX_LINES:
         lines = [*lines[: MAX_LINES - 1], f"... and {count(len(lines) - MAX_LINES, 'rank')} more", lines[-1]]
     used = set("".join(map("".join, letters)))
-    legend = [f"{STYLES[kind].letter} {kind}" for kind in KINDS if STYLES[kind].letter in used] + (["X send and recv"] if "X" in used else [])
+    legend = [f"{STYLES[kind].letter} {kind}" for kind in _SHOWN if STYLES[kind].letter in used] + (["X send and recv"] if "X" in used else [])
     return [*lines, " " * (len(names[-1]) + 2) + f"{seconds(begin) if begin else 0} to {seconds(begin + length)}; {', '.join(legend)}"]
 
 

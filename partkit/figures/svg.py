@@ -25,7 +25,7 @@ from partkit.tracing import KIND_CODE, KINDS, Columns, Kind, Trace
 
 WIDTH, GUTTER, TOP, AXIS = 960, 62, 26, 36
 MAX_BARS, MAX_ARROWS, MAX_LABELS, MAX_PATHS, MAX_ROWS = 400, 150, 150, 26_000, 64
-_ORDER: tuple[Kind, ...] = ("span", "collective", "compute", "send", "recv")
+_ORDER: tuple[Kind, ...] = ("span", "collective", "compute", "send", "recv", "metric")
 """What is painted first."""
 
 
@@ -153,7 +153,7 @@ def _boxes(layout: _Layout) -> list[tuple[float, float, float, float]]:
     out = []
     for row, place in zip(layout.rows, layout.places.tolist(), strict=True):
         y, tall = layout.y(place)
-        out.append((layout.x(float(row["start"])), y, max(1.0, float(row["end"] - row["start"]) * layout.scale), max(1.0, tall - 1)))
+        out.append((layout.x(float(row["start"])), y, max(3.0 if row["kind"] == KIND_CODE["metric"] else 1.0, float(row["end"] - row["start"]) * layout.scale), max(1.0, tall - 1)))
     return out
 
 

@@ -3,8 +3,8 @@
     source.trace  --Encoder-->  block  --at most 20 a second-->  view
 
 A `Feed` follows one source: a `Trace`, a run, or a world, whose ``trace`` becomes another one with each run. A `Pump` is the
-only thread that writes to a view. It holds the view weakly, so that it never keeps one alive, and ends with the run (with the
-view, if the source is a world, which may always start another run).
+only thread that writes to a view. It holds the view weakly, so that it never keeps one alive, and ends with the run; with the
+view or the world if the source is a world, which may always start another run.
 """
 
 from __future__ import annotations
@@ -24,97 +24,103 @@ class Feed:
     """Follows the newest trace of a source.
 
     Args:
-        source: a `Trace`, or anything with a ``trace`` (a world, a run), which may be None before its first run.
+        source: a `Trace`, or anything with a ``trace``: a world, a run.
 
     Raises:
         TypeError: it is neither.
 
     Attributes:
-        run: number of the trace that is followed, from 0; grows by one when the source starts another run.
+        number: of the trace that is followed, from 0; one more whenever the source has started another run.
+        encoder: of that trace.
     """
 
     def __init__(self, source: Any) -> None:
-        if not isinstance(source, Trace) and not hasattr(source, "trace"):
-            raise TypeError(f"Timeline({source!r}): give a Trace, or something that has one as .trace: a World or a run")
+        if not isinstance(source, Trace) and not isinstance(getattr(source, "trace", None), Trace):
+            raise TypeError(f"Timeline(source={source!r}): source is a {type(source).__name__}; give a Trace, or what has one as .trace: a World or a Run")
         self._source = source
-        self.run = 0
-        self.encoder = Encoder(self._newest() or Trace(self._size()))
+        self.number = 0
+        self.encoder = Encoder(self._newest())
 
     @property
     def trace(self) -> Trace:
+        """The trace that is followed."""
         return self.encoder.trace
 
     @property
     def finished(self) -> bool:
         """No more events will come from this trace."""
-        return self._newest() is not None and self.trace.finished.is_set()
+        return self.trace.finished.is_set()
 
     @property
     def endless(self) -> bool:
         """Another run may come: the source is a world that is not closed."""
-        return hasattr(self._source, "run") and callable(self._source.run) and not getattr(self._source, "closed", False)
+        return callable(getattr(self._source, "run", None)) and not getattr(self._source, "closed", False)
 
     def renew(self) -> bool:
-        """Go over to the source's newest trace, if there is a newer one."""
+        """Go over to the source's newest trace, once something has happened in it; False if there is none."""
         newest = self._newest()
-        if newest is None or newest is self.trace:
+        if newest is self.trace or not (len(newest) or newest.finished.is_set()):
             return False
-        self.run += 1
+        self.number += 1
         self.encoder = Encoder(newest)
         return True
 
-    def _newest(self) -> Trace | None:
-        trace = self._source if isinstance(self._source, Trace) else self._source.trace
-        return trace if isinstance(trace, Trace) else None
-
-    def _size(self) -> int:
-        return int(getattr(self._source, "size", 1))
+    def _newest(self) -> Trace:
+        trace: Trace = self._source if isinstance(self._source, Trace) else self._source.trace
+        return trace
 
 
 class Watcher(Protocol):
-    """What a `Pump` drives; all three are called from the pump's thread only."""
+    """What a `Pump` drives, from the pump's thread."""
 
-    def began(self) -> None: ...
-    def grew(self, block: bytes, first: int) -> None: ...
-    def ended(self) -> None: ...
+    def began(self) -> None:
+        """Another run is followed now."""
+
+    def grew(self, block: bytes, first: int) -> None:
+        """A block of events, the first of which is the run's event number ``first``."""
+
+    def ended(self) -> None:
+        """The run is over, and all its events were given."""
 
 
 class Pump(threading.Thread):
-    """Moves events from a feed to a watcher until the feed or the watcher ends."""
+    """Moves events from a feed to a watcher until one of them ends."""
 
     def __init__(self, feed: Feed, watcher: Watcher) -> None:
         super().__init__(name="partkit timeline", daemon=True)
         self._feed = feed
         self._watcher = weakref.ref(watcher, lambda _: self.stop())
-        self._stop = threading.Event()
+        self._stopped = threading.Event()
 
     def stop(self) -> None:
-        """End soon; the view gets nothing more."""
-        self._stop.set()
+        """End soon; the watcher gets nothing more."""
+        self._stopped.set()
 
     def run(self) -> None:
+        """One round every `PERIOD`."""
         ended = False
-        while not self._stop.is_set():
+        while not self._stopped.is_set():
             if self._feed.renew():
                 self._tell("began")
                 ended = False
             if not ended:
-                finished = self._feed.finished  # asked before the events are taken, so that none is missed
-                first = self._feed.encoder.num_events
-                block = self._feed.encoder.encode()
-                if block:
-                    self._tell("grew", block, first)
-                if finished:
-                    self._tell("ended")
-                    ended = True
+                ended = self._move()
             if ended and not self._feed.endless:
                 return
-            self._rest(ended)
+            self._stopped.wait(PERIOD)
+
+    def _move(self) -> bool:
+        """Hand over what is new; True when that was the last."""
+        finished = self._feed.finished  # asked before the events are taken, so that none is missed
+        first = self._feed.encoder.num_events
+        block = self._feed.encoder.encode()
+        if block:
+            self._tell("grew", block, first)
+        if finished:
+            self._tell("ended")
+        return finished
 
     def _tell(self, what: str, *arguments: Any) -> None:
         watcher = self._watcher()
-        if watcher is not None and not self._stop.is_set():
+        if watcher is not None and not self._stopped.is_set():
             getattr(watcher, what)(*arguments)
-
-    def _rest(self, ended: bool) -> None:
-        self._stop.wait(PERIOD)

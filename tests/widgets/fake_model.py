@@ -34,7 +34,13 @@ window.ready = true;
 
 def page(widget: Any, *, style: str = "", **changes: Any) -> str:
     """HTML that shows ``widget`` in its present state; ``changes`` are other values for its synced traits."""
-    state = {name: getattr(widget, name) for name in ("meta", "snapshot", "selected")} | changes
+    state = {name: getattr(widget, name) for name in ("look", "meta", "snapshot", "selected")} | changes
     buffers = {name: base64.b64encode(value).decode() for name, value in state.items() if isinstance(value, bytes)}
     plain = {name: value for name, value in state.items() if not isinstance(value, bytes)}
-    return PAGE % {"css": widget._css, "style": style, "state": json.dumps(plain), "buffers": json.dumps(buffers), "esm": json.dumps(widget._esm).replace("</", "<\\/")}
+    return PAGE % {
+        "css": widget._css,
+        "style": style,
+        "state": json.dumps(plain),
+        "buffers": json.dumps(buffers),
+        "esm": json.dumps(widget._esm).replace("</", "<\\/"),
+    }

@@ -1,0 +1,245 @@
+// One place where a model is shown: its elements, what it listens to, and how to move about in it.
+const MAX_ROWS = 200;
+
+const make = (tag, className, parent, text = "") => {
+  const node = document.createElement(tag);
+  node.className = className;
+  node.textContent = text;
+  parent?.append(node);
+  return node;
+};
+
+class View {
+  constructor(store, model, el) {
+    Object.assign(this, { store, model, mode: "all", t0: 0, span: 1, r0: 0, rows: 0, drawn: -1, hover: -1, selected: -1, frame: 0, frames: 0 });
+    this.build(el);
+    this.listen();
+    this.restyle();
+  }
+
+  get meta() { return this.model.get("meta"); }
+
+  build(el) {
+    this.root = make("div", "partkit-timeline", el);
+    this.root.innerHTML = this.model.get("look").html;
+    for (const node of this.root.querySelectorAll("[data-part]")) this[node.dataset.part] = node;
+    for (const node of this.root.querySelectorAll("button")) node.onclick = () => { this.act(node.value); this.over.focus({ preventScroll: true }); };
+  }
+
+  listen() {
+    this.sizes = new ResizeObserver(() => this.resize());
+    this.sizes.observe(this.stage);
+    this.themes = new MutationObserver(() => this.restyle());
+    for (const node of [document.body, document.documentElement]) this.themes.observe(node, { attributes: true });
+    this.calm = matchMedia("(prefers-reduced-motion: reduce)");
+    for (const name of ["wheel", "keydown", "pointerdown", "pointermove", "pointerup", "pointerleave", "dblclick"]) this.over[`on${name}`] = (e) => this[name](e);
+  }
+
+  restyle() {
+    const { color, backgroundColor } = getComputedStyle(this.root), [r, g, b] = backgroundColor.match(/[\d.]+/g);
+    const theme = 0.3 * r + 0.6 * g + 0.1 * b < 128 ? "dark" : "light";
+    Object.assign(this, { ink: color, paper: backgroundColor });
+    this.root.dataset.theme = theme;
+    this.title.textContent = this.meta.title;
+    this.legend.replaceChildren();
+    this.paints = this.model.get("look").kinds.map((kind) => {
+      const [fill, edge, ink] = kind[theme], paint = { ...kind, fill, edge, ink }, chip = make("span", "pk-chip", this.legend);
+      make("i", "", chip, kind.letter).style.cssText = `background:${fill};border-color:${edge};color:${ink}`;
+      chip.append(kind.name);
+      return { ...paint, pattern: hatch(paint) };
+    });
+    this.resize();
+  }
+
+  resize() {
+    const size = max(1, this.store.size), dpr = devicePixelRatio || 1;
+    this.known = this.store.lanes;
+    this.lanes = [...Array(LANES).keys()].filter((k) => this.known & (1 << k));
+    this.height = this.meta.height || max(80, min(430, size * max(34, this.lanes.length * 17 + 8))) + AXIS;
+    this.width = max(160, this.stage.clientWidth);
+    this.stage.style.height = `${this.height}px`;
+    for (const canvas of [this.main, this.over]) {
+      Object.assign(canvas, { width: round(this.width * dpr), height: round(this.height * dpr) });
+      canvas.getContext("2d").scale(dpr, dpr);
+    }
+    this.plot = this.width - GUTTER - 8;
+    this.tall = this.height - AXIS;
+    this.redraw();
+  }
+
+  redraw() { this.drawn = -1; this.schedule(); }
+
+  // At the next frame; twice a second at most for live events if the reader wants little motion.
+  schedule() {
+    if (this.frame) return;
+    const calm = this.calm.matches && this.meta.live && this.drawn >= 0;
+    this.frame = calm ? -setTimeout(() => this.tick(), 500) : requestAnimationFrame(() => this.tick());
+  }
+
+  tick() {
+    const s = this.store, selected = this.model.get("selected") ?? -1;
+    if (this.run !== s.run) { this.run = s.run; this.reset(); }
+    if (this.known !== s.lanes) this.resize();
+    if (selected !== this.selected) { this.selected = selected < s.n ? selected : -1; this.reveal(this.selected); }
+    this.follow();
+    if (this.drawn < 0) background(this);
+    bars(this, this.drawn);
+    if (this.drawn < s.n && !this.table.hidden) this.fill();
+    this.drawn = s.n;
+    this.frame = 0;
+    if (!s.pair()) this.schedule();
+    overlay(this);
+    this.say();
+    Object.assign(this.over.dataset, { painted: s.n, frames: ++this.frames });
+  }
+
+  // Show the whole run ("all") or its newest part ("tail"), with room for what comes while it is live.
+  follow() {
+    const { begin, last } = this.store, { live } = this.meta, whole = last - begin || 1;
+    if (this.mode === "all" && (this.t0 !== begin || last > this.t0 + this.span || this.live !== live)) {
+      Object.assign(this, { t0: begin, span: whole * (live ? 1.25 : 1.01), live });
+    } else if (this.mode === "tail" && last > this.t0 + this.span) this.t0 = last - this.span / 2;
+    else return;
+    this.drawn = -1;
+  }
+
+  say() {
+    const s = this.store, m = this.meta, chosen = this.selected < 0 ? "" : s.describe(this.selected, this.paints).join(" · ");
+    const text = [words(s.size, "rank"), words(s.n, "event"), words(s.sends.length, "message"), m.live ? "running" : "finished", m.note].filter(Boolean).join(" · ");
+    const hints = [this.crowded && "zoom in for arrows", this.merged && "bars under a pixel are merged"];
+    if (this.info.textContent !== chosen) this.info.textContent = chosen;
+    this.status.textContent = [text, ...hints].filter(Boolean).join(" · ");
+    this.over.ariaLabel = `Timeline of ${text}. ${chosen || "Keys: ?"}`;
+  }
+
+  // -- moving about ---------------------------------------------------------------------------------------------
+
+  move(change) { Object.assign(this, { mode: "free" }, change); this.redraw(); }
+
+  zoom(factor, at = this.t0 + this.span / 2) {
+    const whole = this.store.last - this.store.begin || 1, span = min(whole * 4, max(whole * 1e-7, this.span / factor));
+    this.move({ t0: at - (at - this.t0) * span / this.span, span });
+  }
+
+  // Ranks: fewer and taller, or others.
+  scroll(ranks, factor = 1) {
+    const rows = max(1, min(this.store.size, this.rows / factor));
+    Object.assign(this, { rows, r0: max(0, min(this.store.size - rows, this.r0 + ranks + (this.rows - rows) / 2)) });
+    this.redraw();
+  }
+
+  reset() { this.move({ mode: "all", t0: NaN, r0: 0, rows: max(1, this.store.size) }); }
+
+  reveal(i) {
+    const s = this.store, rank = s.rank(i);
+    if (i < 0) return;
+    if (s.end(i) < this.t0 || s.start[i] > this.t0 + this.span) this.move({ t0: s.start[i] - this.span / 2 });
+    if (rank < this.r0 || rank >= this.r0 + this.rows) this.scroll(rank - this.r0 - (this.rows - 1) / 2);
+  }
+
+  select(i) { this.model.set("selected", i < 0 ? null : i); this.model.save_changes(); this.schedule(); }
+
+  // The event of `rank` whose start is nearest, of those that `fits`; -1 for none.
+  nearest(rank, fits) {
+    const s = this.store, at = s.start[this.selected] ?? 0;
+    let best = -1;
+    for (let i = 0; i < s.n; i++) if (s.rank(i) === rank && fits(i) && (best < 0 || abs(s.start[i] - at) < abs(s.start[best] - at))) best = i;
+    if (best >= 0) this.select(best);
+  }
+
+  step(way) {
+    const { selected: from, store: s } = this;
+    this.nearest(from < 0 ? ceil(this.r0) : s.rank(from), (i) => from < 0 || ((s.start[i] - s.start[from] || i - from) * way > 0));
+  }
+
+  act(key) {
+    const chosen = this.selected, s = this.store, acts = {
+      "+": () => this.zoom(1.6), "=": () => this.zoom(1.6), "-": () => this.zoom(1 / 1.6), "]": () => this.scroll(0, 1.6), "[": () => this.scroll(0, 1 / 1.6),
+      ArrowLeft: () => this.move({ t0: this.t0 - this.span * 0.15 }), ArrowRight: () => this.move({ t0: this.t0 + this.span * 0.15 }),
+      ArrowUp: () => (chosen < 0 ? this.scroll(-1) : this.nearest(s.rank(chosen) - 1, () => true)), ArrowDown: () => (chosen < 0 ? this.scroll(1) : this.nearest(s.rank(chosen) + 1, () => true)),
+      Home: () => this.reset(), End: () => this.move({ t0: s.last - this.span * 0.9, mode: "tail" }), n: () => this.step(1), p: () => this.step(-1),
+      m: () => chosen >= 0 && s.partner[chosen] && this.select(s.partner[chosen] - 1), z: () => chosen >= 0 && this.move({ span: s.length[chosen] * 3 || this.span / 9, t0: s.start[chosen] - s.length[chosen] }),
+      t: () => { this.table.hidden = !this.table.hidden; this.redraw(); }, "?": () => { this.help.hidden = !this.help.hidden; }, Escape: () => (this.help.hidden ? this.select(-1) : this.act("?")),
+    };
+    return acts[key] && (acts[key](), true);
+  }
+
+  keydown(e) { if (!e.ctrlKey && !e.metaKey && !e.altKey && this.act(e.key)) { e.preventDefault(); e.stopPropagation(); } }
+
+  // The page keeps its wheel until the picture has been clicked.
+  wheel(e) {
+    if (!e.ctrlKey && this.root.getRootNode().activeElement !== this.over) return;
+    e.preventDefault();
+    e.stopPropagation();
+    const turn = exp(-max(-200, min(200, e.deltaY || e.deltaX)) * 0.002);
+    if (e.shiftKey) this.scroll(0, turn);
+    else this.zoom(turn, this.time(e));
+  }
+
+  time(e) { return this.t0 + (e.offsetX - GUTTER) * this.span / this.plot; }
+  dblclick() { this.reset(); }
+  pointerleave() { this.point(-1); }
+
+  pointerdown(e) {
+    this.drag = { x: e.offsetX, y: e.offsetY, far: 0 };
+    if (e.isTrusted) this.over.setPointerCapture(e.pointerId);
+  }
+
+  pointermove(e) {
+    const d = this.drag, dx = e.offsetX - d?.x, dy = e.offsetY - d?.y;
+    if (!d) { this.point(this.pick(e), e); return; }
+    d.far += abs(dx) + abs(dy);
+    if (d.far > 4) { this.scroll(-dy / rowTall(this)); this.move({ t0: this.t0 - dx * this.span / this.plot }); }
+    Object.assign(d, { x: e.offsetX, y: e.offsetY });
+  }
+
+  pointerup(e) { if (this.drag?.far <= 4) this.select(this.pick(e)); this.drag = null; }
+
+  // The shortest event under the pointer, else a message whose arrow is near; -1 for none.
+  pick({ offsetX, offsetY }) {
+    const s = this.store, slack = 3 * this.span / this.plot, t = this.time({ offsetX }), rank = floor(this.r0 + offsetY / rowTall(this));
+    let best = -1;
+    for (let i = 0; i < s.n; i++) {
+      if (s.rank(i) !== rank || s.start[i] > t + slack || s.end(i) < t - slack) continue;
+      const [top, tall] = y(this, s.place[i]);
+      if (offsetY >= top - 1 && offsetY <= top + tall && (best < 0 || s.length[i] < s.length[best])) best = i;
+    }
+    return best >= 0 ? best : this.arrows.find((i) => {
+      const [x0, y0, x1, y1] = arrowEnds(this, i), dx = x1 - x0, dy = y1 - y0, u = ((offsetX - x0) * dx + (offsetY - y0) * dy) / (dx * dx + dy * dy || 1);
+      return u >= 0 && u <= 1 && hypot(x0 + u * dx - offsetX, y0 + u * dy - offsetY) < 5;
+    }) ?? -1;
+  }
+
+  point(i, e) {
+    const tip = this.tip;
+    tip.hidden = i < 0;
+    if (i >= 0) {
+      tip.replaceChildren(...this.store.describe(i, this.paints).map((line, k) => make(k ? "div" : "b", "", null, line)));
+      tip.style.cssText = `left:${max(0, min(e.offsetX + 14, this.width - tip.offsetWidth - 4))}px;top:${e.offsetY + 18}px`;
+    }
+    if (i !== this.hover) { this.hover = i; this.schedule(); }
+  }
+
+  // The table twin: the events in view.
+  fill() {
+    const s = this.store, rows = [];
+    for (let i = 0; i < s.n; i++) if (s.start[i] <= this.t0 + this.span && s.end(i) >= this.t0) rows.push(i);
+    const shown = rows.sort((a, b) => s.start[a] - s.start[b] || s.rank(a) - s.rank(b)).slice(0, MAX_ROWS), table = make("table", "");
+    make("caption", "", table, `${words(rows.length, "event")} in view` + (rows.length > MAX_ROWS ? `, the first ${MAX_ROWS}` : ""));
+    const line = (cells, tag) => { const tr = make("tr", "", table); for (const cell of cells) make(tag, "", tr, cell); return tr; };
+    line(["rank", "kind", "name", "peer", "bytes", "start", "duration", "in", "source"], "th");
+    for (const i of shown) {
+      const d = s.row(i), peer = s.peer(i);
+      line([s.rank(i), this.paints[d.kind].name, d.tagText, peer < 0 ? "" : peer, d.nbytes > 0 ? d.nbytes : "", seconds(s.start[i]), seconds(s.length[i]), d.spanText, d.siteText], "td").onclick = () => this.select(i);
+    }
+    this.table.replaceChildren(table);
+  }
+
+  dispose() {
+    this.sizes.disconnect();
+    this.themes.disconnect();
+    cancelAnimationFrame(this.frame);
+    clearTimeout(-this.frame);
+    this.root.remove();
+  }
+}
