@@ -172,7 +172,7 @@ class Collector:
         elif self.run is not None:
             stream: StreamName = "stdout" if source.what == "stdout" else "stderr"
             with self.run.changed:
-                self.run.new_lines.extend(self.run.output.ranks[source.rank].feed(stream, data))
+                self.run.new_lines.extend(self.run.output.feed(source.rank, stream, data))
                 self.run.changed.notify_all()
 
     def _drain_output(self, rank: int) -> None:

@@ -1,10 +1,10 @@
 """What ranks print: whole lines, labelled, in an order that does not change from run to run, shown while the run goes on.
 
-Ranks print at the same time, so that the order of arrival is chance. What is stored is grouped by rank. While the run
-goes on there are two ways to show it:
+Ranks print at the same time, so that the order of arrival is chance. What is stored is grouped: stdout by rank, then stderr
+by rank. While the run goes on there are two ways to show it:
 
     in a notebook    one display that is updated in place, grouped by rank at each moment
-    elsewhere        a stream: the lines of the first unfinished rank at once, those of later ranks when it is their turn;
+    elsewhere        a stream: the lines of the first unfinished rank at once, the others when it is their turn;
                      on a terminal, which nobody compares, lines in the order of arrival
 
 A rank that prints without end is cut: the first and the last lines are kept, and the number left out is said.
@@ -19,6 +19,7 @@ from html import escape
 from typing import Any, Literal, NamedTuple, Protocol
 
 StreamName = Literal["stdout", "stderr"]
+STREAMS: tuple[StreamName, ...] = ("stdout", "stderr")
 HEAD_LINES, TAIL_LINES = 100, 50
 
 
@@ -30,31 +31,30 @@ class Line(NamedTuple):
     text: str
 
 
-class RankOutput:
-    """The lines of one rank: the first `HEAD_LINES`, the last `TAIL_LINES`, and a count of what was cut between."""
+class Tape:
+    """One stream of one rank: the first `HEAD_LINES`, the last `TAIL_LINES`, and a count of what was cut between."""
 
-    def __init__(self, rank: int) -> None:
+    def __init__(self, rank: int, stream: StreamName) -> None:
         self.rank = rank
+        self.stream: StreamName = stream
         self.head: list[Line] = []
         self.tail: deque[Line] = deque(maxlen=TAIL_LINES)
         self.num_lines = 0
-        self._partial: dict[StreamName, bytes] = {"stdout": b"", "stderr": b""}
+        self._partial = b""
 
-    def feed(self, stream: StreamName, data: bytes) -> list[Line]:
+    def feed(self, data: bytes) -> list[Line]:
         """Take in raw bytes; returns the lines that they complete."""
-        *whole, rest = (self._partial[stream] + data).split(b"\n")
-        self._partial[stream] = rest
-        return [self._add(stream, line) for line in whole]
+        *whole, self._partial = (self._partial + data).split(b"\n")
+        return [self._add(line) for line in whole]
 
     def finish(self) -> list[Line]:
         """The run is over: a line without its newline counts as one."""
-        left = [(stream, rest) for stream, rest in self._partial.items() if rest]
-        self._partial = {"stdout": b"", "stderr": b""}
-        return [self._add(stream, rest) for stream, rest in left]
+        rest, self._partial = self._partial, b""
+        return [self._add(rest)] if rest else []
 
-    def _add(self, stream: StreamName, raw: bytes) -> Line:
+    def _add(self, raw: bytes) -> Line:
         text = raw.decode("utf-8", errors="backslashreplace").rstrip("\r")
-        line = Line(self.rank, stream, text.rsplit("\r", 1)[-1])  # a progress bar's last state
+        line = Line(self.rank, self.stream, text.rsplit("\r", 1)[-1])  # a progress bar's last state
         self.num_lines += 1
         if len(self.head) < HEAD_LINES:
             self.head.append(line)
@@ -62,34 +62,38 @@ class RankOutput:
             self.tail.append(line)
         return line
 
-    @property
-    def num_cut(self) -> int:
-        return self.num_lines - len(self.head) - len(self.tail)
-
     def shown(self) -> list[Line]:
         """What is kept, the cut marked by a line of its own."""
-        cut = [Line(self.rank, "stdout", cut_text(self.num_cut))] if self.num_cut else []
+        num_cut = self.num_lines - len(self.head) - len(self.tail)
+        cut = [Line(self.rank, self.stream, f"... {num_cut:,} lines not shown ...")] if num_cut else []
         return [*self.head, *cut, *self.tail]
 
 
-def cut_text(count: int) -> str:
-    return f"... {count:,} lines not shown ..."
-
-
 class Output:
-    """What all ranks print during a run."""
+    """What all ranks print during a run: first what they wrote to stdout, by rank, then what they wrote to stderr.
+
+    The two are not interleaved: they reach the kernel through different pipes, so that their order would be chance.
+    """
 
     def __init__(self, size: int) -> None:
-        self.ranks = [RankOutput(rank) for rank in range(size)]
+        self.tapes = {(rank, stream): Tape(rank, stream) for stream in STREAMS for rank in range(size)}
         self.going_on = False
         """Whether to say that more may come."""
 
     def __len__(self) -> int:
-        return sum(rank.num_lines for rank in self.ranks)
+        return sum(tape.num_lines for tape in self.tapes.values())
+
+    def feed(self, rank: int, stream: StreamName, data: bytes) -> list[Line]:
+        """Take in what a rank wrote; returns the lines that it completes."""
+        return self.tapes[rank, stream].feed(data)
+
+    def finish(self) -> list[Line]:
+        """The run is over; returns lines that had no newline."""
+        return [line for tape in self.tapes.values() for line in tape.finish()]
 
     def lines(self, stream: StreamName | None = None) -> list[Line]:
-        """All kept lines, by rank, then in the order in which the rank printed them."""
-        return [line for rank in self.ranks for line in rank.shown() if stream in (None, line.stream)]
+        """All kept lines in the stored order."""
+        return [line for tape in self.tapes.values() if stream in (None, tape.stream) for line in tape.shown()]
 
     def text(self) -> str:
         """``[0] whole lines``, errors as ``[0!]``."""
@@ -132,7 +136,7 @@ class StreamScreen:
     any_thread = False  # a print from another thread would land in whichever cell is running
 
     def __init__(self, output: Output) -> None:
-        self._output = output
+        self._tapes = list(output.tapes.values())
         self._turn = 0
         self._printed = 0
         self._at_once = sys.stdout.isatty()
@@ -153,17 +157,18 @@ class StreamScreen:
         self._advance()
 
     def close(self) -> None:
-        self._ended = set(range(len(self._output.ranks)))
+        self._ended = {tape.rank for tape in self._tapes}
         self._advance()
 
     def _advance(self) -> None:
-        while not self._at_once and self._turn < len(self._output.ranks):
-            rank = self._output.ranks[self._turn]
-            final = rank.shown() if self._turn in self._ended else rank.head
-            for line in final[self._printed :]:
+        while not self._at_once and self._turn < len(self._tapes):
+            tape = self._tapes[self._turn]
+            over = tape.rank in self._ended
+            lines = tape.shown() if over else tape.head
+            for line in lines[self._printed :]:
                 self._print(line)
-            self._printed = len(final)
-            if self._turn not in self._ended:
+            self._printed = len(lines)
+            if not over:
                 return
             self._turn, self._printed = self._turn + 1, 0
 

@@ -56,8 +56,7 @@ class Run:
 
     def finish(self) -> None:
         """All ranks have answered: close the books. Called once, by the collector."""
-        for rank in self.output.ranks:
-            self.new_lines.extend(rank.finish())
+        self.new_lines.extend(self.output.finish())
         self.trace.finished.set()
         self.show_in_background(at_once=True)
 
