@@ -25,14 +25,15 @@ SESSION = "PARTKIT_TEST_SESSION"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Kernels that tests start draw statically, and know nothing of this user's configuration."""
-    folder = tempfile.mkdtemp(prefix="pytest-of-partkit-")
+    """Kernels that tests start draw statically, know nothing of this user's configuration, and leave files only in our folder."""
+    folder = tempfile.mkdtemp(prefix="partkit-tests-")
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
     os.environ["PARTKIT_STATIC"] = "1"
     os.environ[SESSION] = uuid.uuid4().hex
-    for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR"):
+    for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR", "TMPDIR"):
         os.environ[name] = os.path.join(folder, name.lower())
         os.makedirs(os.environ[name], mode=0o700)
+    tempfile.tempdir = None  # it is read from TMPDIR again
 
 
 @pytest.hookimpl(trylast=True)
@@ -40,7 +41,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """No process outlives the session: not a kernel of a notebook test, not a rank that such a kernel started."""
     import psutil
 
-    servers = snapshot().servers  # the fork server and the resource tracker leave when this process does
+    if "partkit.worlds.forkserver" in sys.modules:
+        sys.modules["partkit.worlds.forkserver"].FORK_SERVER.stop()
+    servers = snapshot().servers  # the resource tracker of multiprocessing leaves when this process does
     suspects = [process for process in marked_processes(SESSION, os.environ[SESSION]) if process.pid not in servers]
     _, left = psutil.wait_procs(suspects, timeout=SETTLE)
     if left:

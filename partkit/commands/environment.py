@@ -56,10 +56,7 @@ def ensure(extra: str | None, argv: Sequence[str], *, here: bool, cuda: bool) ->
         return
     if just_filled:
         raise Refusal(f"{prefix} was set up, and still lacks: {', '.join(missing(extra)) or 'partkit itself'}")
-    if here or prefix == venv:
-        python = Path(sys.executable)
-    else:
-        python = interpreter(venv) if stamped(venv, root, extra) and interpreter(venv).exists() else make(venv)
+    python = Path(sys.executable) if here or prefix == venv else make(venv)
     if here or not stamped(venv, root, extra):
         fill(python, root, extra, cuda=cuda)
     if not here:
@@ -155,7 +152,7 @@ def make(venv: Path) -> Path:
         Refusal: this Python cannot make one, and we may not install what it lacks.
     """
     python = interpreter(venv)
-    if works(python):
+    if works(venv):
         return python
     if find_spec("ensurepip") is None and debian.can_install():
         debian.install(f"python3.{sys.version_info[1]}-venv")
@@ -170,9 +167,13 @@ def make(venv: Path) -> Path:
     return python
 
 
-def works(python: Path) -> bool:
-    """Whether an interpreter is there, runs and has pip; it does not after an upgrade of the system's Python, say."""
-    return python.exists() and subprocess.run([str(python), "-m", "pip", "--version"], capture_output=True).returncode == 0
+def works(venv: Path) -> bool:
+    """Whether an environment's interpreter is there (it is not after an upgrade of the system's Python, say) and has pip.
+
+    pip takes a second to ask, so that the stamp counts as a yes: it was written after pip had done its work.
+    """
+    python = interpreter(venv)
+    return python.exists() and ((venv / STAMP).exists() or subprocess.run([python, "-m", "pip", "--version"], capture_output=True).returncode == 0)
 
 
 def fill(python: Path, root: Path, extra: str | None, *, cuda: bool) -> None:

@@ -11,6 +11,7 @@ compared with what the notebook has stored by the tests.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import sys
@@ -42,7 +43,7 @@ def run_notebook(path: Path) -> int:
     )
     start, problem = time.monotonic(), None
     try:
-        client.execute(env={**os.environ, "PARTKIT_STATIC": "1"})
+        asyncio.run(client.async_execute(env={**os.environ, "PARTKIT_STATIC": "1"}))
     except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
         problem = error
     _count(None, len(notebook.cells))

@@ -6,9 +6,12 @@ import argparse
 import html
 import webbrowser
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from partkit.commands import Refusal
+
+if TYPE_CHECKING:
+    from partkit.tracing import Trace
 
 PAGE = """<!doctype html>
 <html lang="en">
@@ -42,8 +45,8 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def page(trace: Any, name: str) -> str:
+def page(trace: Trace, name: str) -> str:
     """The whole page."""
-    from partkit.figures.bundle import bundle
+    from partkit.figures.bundle import timeline_bundle
 
-    return PAGE.format(title=html.escape(f"{name}: {trace!r}"), body=bundle(trace)["text/html"])
+    return PAGE.format(title=html.escape(name), body=timeline_bundle(trace)["text/html"])

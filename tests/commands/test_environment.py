@@ -22,7 +22,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
 
     def make(venv: Path) -> Path:
         done.append(f"make {venv.name}")
-        venv.mkdir()
+        venv.mkdir(exist_ok=True)
         return venv / "bin" / "python"
 
     def fill(python: Path, root: Path, extra: str | None, *, cuda: bool) -> None:
@@ -50,15 +50,13 @@ def test_a_fresh_clone_gets_its_own_environment(fresh: list[str]) -> None:
     assert fresh == ["make .venv", "fill python notebook cuda=False", "start .venv lab"]
 
 
-def test_the_second_time_nothing_is_installed(fresh: list[str], tmp_path: Path) -> None:
+def test_the_second_time_nothing_is_installed(fresh: list[str]) -> None:
     with pytest.raises(Restarted):
         ensure("dev")
-    environment.interpreter(tmp_path / ".venv").parent.mkdir()
-    environment.interpreter(tmp_path / ".venv").touch()
     fresh.clear()
     with pytest.raises(Restarted):
         ensure("notebook")
-    assert fresh == ["start .venv lab"]
+    assert fresh == ["make .venv", "start .venv lab"]
 
 
 def test_a_changed_pyproject_or_another_folder_fills_again(fresh: list[str], tmp_path: Path) -> None:
@@ -141,5 +139,9 @@ def test_root_on_debian_gets_venv_installed(monkeypatch: pytest.MonkeyPatch, tmp
 
 
 def test_an_environment_that_does_not_run_is_made_anew(tmp_path: Path) -> None:
-    assert not environment.works(tmp_path / "python")
-    assert environment.works(Path(sys.executable))
+    assert not environment.works(tmp_path)
+    assert environment.works(Path(sys.prefix))
+    (tmp_path / environment.STAMP).touch()
+    environment.interpreter(tmp_path).parent.mkdir()
+    environment.interpreter(tmp_path).symlink_to(tmp_path / "a-python-that-was-removed")
+    assert not environment.works(tmp_path)

@@ -103,5 +103,5 @@ def test_view_refuses_what_is_no_trace(tmp_path: Path) -> None:
     with pytest.raises(Refusal, match="there is no file"):
         view.run(args(tmp_path / "none.npz"))
     (tmp_path / "bad.npz").write_bytes(b"not a trace")
-    with pytest.raises(Refusal, match="no trace that Trace.save wrote"):
+    with pytest.raises(Refusal, match=r"no trace that Trace\.save wrote"):
         view.run(args(tmp_path / "bad.npz"))
