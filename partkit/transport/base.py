@@ -1,6 +1,6 @@
 """The seam between partkit and the wire. Everything above talks to a `Transport`; nothing else touches a wire or a clock.
 
-The contract, which every implementation keeps (``tests/test_transport_contract.py``):
+The contract, which every implementation keeps (`partkit.testing.check_transport`):
 
 1. Messages from one rank to another under one tag arrive in the order in which they were sent.
 2. ``isend`` and ``irecv`` return at once. ``Work.wait`` of a send returns after the receiver has taken the tensor
