@@ -305,10 +305,15 @@ class Communicator:
         """Seconds, in the clock of this world."""
         return self._context.transport.now()
 
+    @property
+    def open_spans(self) -> str:
+        """The spans and collectives that this rank is inside of, outermost first: ``step/backward``."""
+        return "/".join(self._context.spans)
+
     def note(self, event: Event) -> None:
-        """Add to the trace what an instrument has observed (`partkit.watching`); times are those of `now`."""
-        peer, span = -1 if event.peer is None else event.peer, event.span or "/".join(self._context.spans)
-        self._context.recorder.add(event.kind, event.start, event.end, peer, event.nbytes, event.seq, event.tag, span, event.site or call_site(), event.group)
+        """Add to the trace what an instrument has observed (`partkit.watching`); times are those of `now`. From any thread."""
+        peer = -1 if event.peer is None else event.peer
+        self._context.recorder.add(event.kind, event.start, event.end, peer, event.nbytes, event.seq, event.tag, event.span, event.site, event.group)
 
     def native_all_reduce(self, x: Tensor, op: str) -> None:
         """The platform's own all-reduce of ``x`` (contiguous), in place, once all ranks have agreed on the call.
