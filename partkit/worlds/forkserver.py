@@ -31,6 +31,9 @@ from typing import Any
 
 PRELOAD = ("torch", "torch.distributed", "numpy", "cloudpickle", "partkit.worlds.rank", "partkit.collectives.all_reduce")
 
+PARENT_SECONDS = 2.0
+"""How often the server looks whether the kernel is still there."""
+
 
 class ForkServer:
     """The kernel's handle on its fork server; started on first use, gone with the kernel.
@@ -122,12 +125,14 @@ def serve(descriptor: int) -> None:
     signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     status_of: dict[int, int] = {}  # pid -> descriptor on which to report its exit status
+    parent = os.getppid()
     while True:
-        readable, _, _ = select.select([kernel.fileno(), wake_read], [], [])
+        readable, _, _ = select.select([kernel.fileno(), wake_read], [], [], PARENT_SECONDS)
+        orphan = os.getppid() != parent  # a process forked from the kernel may hold the kernel's end of the socket open
         if wake_read in readable:
             os.read(wake_read, 4096)
             _reap(status_of)
-        if kernel.fileno() in readable and not _fork_one(kernel, [wake_read, wake_write], status_of):
+        if orphan or (kernel.fileno() in readable and not _fork_one(kernel, [wake_read, wake_write], status_of)):
             for pid in status_of:
                 os.kill(pid, signal.SIGKILL)
             os._exit(0)
