@@ -28,6 +28,8 @@ Which dtypes can be combined how (bool: a sum is "or", a product "and"); anythin
     uint8 int8 int32 int64 bool             yes    -      yes       yes    yes
     int16                                   yes*   -      yes*      yes*   yes*      * not by gloo, so not by "native"
 
+The smallest or largest of nan and a number is nan, except by "native": gloo may return the number.
+
 References: Patarasu and Yuan 2009, "Bandwidth optimal all-reduce algorithms for clusters of workstations"; Thakur,
 Rabenseifner and Gropp 2005, section 3.
 """
