@@ -107,7 +107,7 @@ class Output:
             for line in self.lines()
         )
         more = '<div style="opacity:.6">(running)</div>' if self.going_on else ""
-        return f'<div style="font-family:monospace;white-space:pre-wrap;line-height:1.3">{rows}{more}</div>'
+        return f'<div style="font-family:monospace;white-space:pre-wrap;line-height:1.3;max-height:24em;overflow-y:auto">{rows}{more}</div>'
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         return {"text/plain": self.text(), "text/html": self.html()}
