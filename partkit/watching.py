@@ -105,7 +105,7 @@ def watch() -> Watching:
         ...         torch.distributed.all_reduce(torch.ones(10))
         >>> with pk.World(2) as world:
         ...     results = world.run(step)
-        ...     [(event.rank, event.tag, event.nbytes) for event in world.trace.events if event.kind == "collective"]
+        ...     sorted((event.rank, event.tag, event.nbytes) for event in world.trace.events if event.kind == "collective")
         [(0, 'dist.all_reduce', 40), (1, 'dist.all_reduce', 40)]
     """
     comm = current.get()
