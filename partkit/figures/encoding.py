@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partkit.figures.lanes import MAX_RANKS, Lanes
+from partkit.figures.units import count
 from partkit.tracing import KIND_CODE, KINDS, Columns, Trace
 
 MAX_DETAILS = 2**16
@@ -59,6 +60,13 @@ class Encoder:
         self._lanes = Lanes(min(trace.size, MAX_RANKS))
         self._details = _Dictionary()
         self._messages = _Counter()
+
+    @property
+    def note(self) -> str:
+        """What the blocks leave out, in words; empty if nothing."""
+        plain = f"{count(self.num_plain, 'event')} without details" if self.num_plain else ""
+        left_out = f"{count(self.num_left_out, 'event')} of further ranks left out" if self.num_left_out else ""
+        return ", ".join(filter(None, (plain, left_out)))
 
     def encode(self) -> bytes:
         """The events that came since the last call, as one block; empty if there are none."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from partkit.figures.encoding import Encoder
@@ -20,11 +21,28 @@ PERIOD = 0.05
 """Seconds between two blocks: at most 20 messages a second."""
 
 
+class Encodes(Protocol):
+    """Turns a growing trace into blocks of bytes for one kind of view."""
+
+    trace: Trace
+    num_events: int
+    """Encoded so far; a browser that counts along sees whether it has missed some."""
+
+    @property
+    def note(self) -> str:
+        """What the blocks leave out, in words; empty if nothing."""
+
+    def encode(self) -> bytes:
+        """What is new since the last call, as one block; empty if nothing is."""
+
+
 class Feed:
     """Follows the newest trace of a source.
 
     Args:
         source: a `Trace`, or anything with a ``trace``: a world, a run.
+        view: whose source it is, for messages.
+        make_encoder: from a trace to what turns it into blocks.
 
     Raises:
         TypeError: it is neither.
@@ -34,12 +52,13 @@ class Feed:
         encoder: of that trace.
     """
 
-    def __init__(self, source: Any) -> None:
+    def __init__(self, source: Any, view: str = "Timeline", make_encoder: Callable[[Trace], Encodes] = Encoder) -> None:
         if not isinstance(source, Trace) and not isinstance(getattr(source, "trace", None), Trace):
-            raise TypeError(f"Timeline(source={source!r}): source is a {type(source).__name__}; give a Trace, or what has one as .trace: a World or a Run")
+            raise TypeError(f"{view}(source={source!r}): source is a {type(source).__name__}; give a Trace, or what has one as .trace: a World or a Run")
         self._source = source
+        self._make_encoder = make_encoder
         self.number = 0
-        self.encoder = Encoder(self._newest())
+        self.encoder = make_encoder(self._newest())
 
     @property
     def trace(self) -> Trace:
@@ -62,7 +81,7 @@ class Feed:
         if newest is self.trace or not (len(newest) or newest.finished.is_set()):
             return False
         self.number += 1
-        self.encoder = Encoder(newest)
+        self.encoder = self._make_encoder(newest)
         return True
 
     def _newest(self) -> Trace:
@@ -87,7 +106,7 @@ class Pump(threading.Thread):
     """Moves events from a feed to a watcher until one of them ends."""
 
     def __init__(self, feed: Feed, watcher: Watcher) -> None:
-        super().__init__(name="partkit timeline", daemon=True)
+        super().__init__(name="partkit live view", daemon=True)
         self._feed = feed
         self._watcher = weakref.ref(watcher, lambda _: self.stop())
         self._stopped = threading.Event()

@@ -10,24 +10,24 @@ const make = (tag, className, parent, text = "") => {
 };
 
 class View {
-  constructor(store, model, el) {
-    Object.assign(this, { store, model, mode: "all", t0: 0, span: 1, r0: 0, rows: 0, drawn: -1, hover: -1, selected: -1, frame: 0, frames: 0 });
+  // `seen` is called once the element is on a page: before, it has neither size nor style.
+  constructor(store, model, el, seen) {
+    Object.assign(this, { store, model, seen, mode: "all", t0: 0, span: 1, r0: 0, rows: 0, drawn: -1, hover: -1, selected: -1, frame: 0, frames: 0 });
     this.build(el);
     this.listen();
-    this.restyle();
   }
 
   get meta() { return this.model.get("meta"); }
 
   build(el) {
-    this.root = make("div", "partkit-timeline", el);
+    this.root = make("div", "partkit-view partkit-timeline", el);
     this.root.innerHTML = this.model.get("look").html;
     for (const node of this.root.querySelectorAll("[data-part]")) this[node.dataset.part] = node;
     for (const node of this.root.querySelectorAll("button")) node.onclick = () => { this.act(node.value); this.over.focus({ preventScroll: true }); };
   }
 
   listen() {
-    this.sizes = new ResizeObserver(() => this.resize());
+    this.sizes = new ResizeObserver(() => { if (this.paints) this.resize(); else { this.restyle(); this.seen?.(); } });
     this.sizes.observe(this.stage);
     this.themes = new MutationObserver(() => this.restyle());
     for (const node of [document.body, document.documentElement]) this.themes.observe(node, { attributes: true });
@@ -36,7 +36,8 @@ class View {
   }
 
   restyle() {
-    const { color, backgroundColor } = getComputedStyle(this.root), [r, g, b] = backgroundColor.match(/[\d.]+/g);
+    const { color, backgroundColor } = getComputedStyle(this.root), [r, g, b] = backgroundColor.match(/[\d.]+/g) ?? [];
+    if (!color) return;
     const theme = 0.3 * r + 0.6 * g + 0.1 * b < 128 ? "dark" : "light";
     Object.assign(this, { ink: color, paper: backgroundColor });
     this.root.dataset.theme = theme;
@@ -71,7 +72,7 @@ class View {
 
   // At the next frame; twice a second at most for live events if the reader wants little motion.
   schedule() {
-    if (this.frame) return;
+    if (this.frame || !this.paints) return;
     const calm = this.calm.matches && this.meta.live && this.drawn >= 0;
     this.frame = calm ? -setTimeout(() => this.tick(), 500) : requestAnimationFrame(() => this.tick());
   }
