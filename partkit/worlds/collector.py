@@ -63,6 +63,20 @@ class Collector:
         with suppress(OSError):
             os.write(self._wake_write, b"x")
 
+    def say(self, message: object, run: Run | None = None) -> None:
+        """Tell all ranks something; with ``run``, it begins that run.
+
+        Only the collector's thread writes to ranks: a stop button can't cut a message in two, nor two threads mix theirs.
+        """
+        data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+
+        def send() -> None:
+            self.run = run
+            for process in self.processes:
+                process.send_bytes(data)
+
+        self.order(send)
+
     def watch(self, process: RankProcess) -> None:
         """Listen to a new rank."""
 
@@ -71,6 +85,24 @@ class Collector:
                 self._selector.register(descriptor, selectors.EVENT_READ, Source(process.rank, what, descriptor))
 
         self.order(register)
+
+    def joined(self, store: str) -> set[int]:
+        """The ranks that have answered about this rendezvous."""
+        return {rank for rank, ready in self.ready.items() if ready.store == store}
+
+    def forget(self, process: RankProcess) -> None:
+        """Stop listening to a rank that is gone, and close its descriptors."""
+        forgotten = threading.Event()
+
+        def unregister() -> None:
+            for descriptor in process.readable().values():
+                with suppress(KeyError):  # what has come to its end is unregistered already
+                    self._selector.unregister(descriptor)
+            process.close()
+            forgotten.set()
+
+        self.order(unregister)
+        forgotten.wait(timeout=5)
 
     def close(self) -> None:
         """Stop listening and end the thread."""
@@ -95,6 +127,7 @@ class Collector:
         except Exception as problem:  # a defect of ours must not leave the user waiting
             self.problem = f"{type(problem).__name__}: {problem}"
             if self.run is not None:
+                self.run.defect = self.problem
                 self._finish(self.run)
         finally:
             self._selector.close()
@@ -141,7 +174,7 @@ class Collector:
             run.payloads[rank] = message.payload
         elif isinstance(message, Failed):
             if message.aborted:
-                run.suffered.add(rank)
+                run.suffered[rank] = message.payload
             else:
                 run.failures[rank] = unpack(message.payload)
             run.supervisor.failed(now)
@@ -176,11 +209,14 @@ class Collector:
                 self.run.changed.notify_all()
 
     def _drain_output(self, rank: int) -> None:
-        """Read what a rank wrote before it answered; the pipes hold it already."""
+        """Read what a rank wrote before it answered: the pipes hold it already, and one read takes all that a pipe can hold.
+
+        No more than that: a thread that a rank's function has left behind may print for ever.
+        """
         process = self.processes[rank]
         for what in ("stdout", "stderr"):
             descriptor = process.readable().get(what)
-            while descriptor is not None and self._has_more(descriptor):
+            if descriptor is not None and self._has_more(descriptor):
                 self._read_output(Source(rank, what, descriptor))
 
     def _has_more(self, descriptor: int) -> bool:
@@ -205,7 +241,9 @@ class Collector:
             self._disconnect()
         elif step == "kill":
             for process in unfinished:
-                process.kill()
+                if process.rank not in run.killed and process.alive:
+                    run.killed.add(process.rank)
+                    process.kill()
 
     def _disconnect(self) -> None:
         """Messages may be left on the way: the groups must be built anew before the next run."""

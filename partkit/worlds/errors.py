@@ -12,13 +12,20 @@ from __future__ import annotations
 import re
 import signal
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from partkit.diagnosis import Diagnosis, Operation, RankState, name_ranks
+from partkit.worlds.travel import pack, unpack
 
 WORLDS = str(Path(__file__).parent)
+MESSAGE_CHARS = 4_000
+"""Longer messages of exceptions are cut in the middle."""
+MOST_BYTES = 1_000_000
+"""An exception that takes more does not travel itself."""
+MOST_LINES = 8
+"""So many different failures are listed."""
 
 
 class Failure(NamedTuple):
@@ -39,26 +46,24 @@ class RankError(RuntimeError):
     Attributes:
         ranks: the ranks that raised it.
         suffered: ranks that failed only because of it.
+        killed: those of them that did not stop when told and lost their process.
         traceback_text: the rank's own traceback.
     """
 
-    def __init__(self, message: str, ranks: Sequence[int], suffered: Sequence[int] = (), traceback_text: str = "") -> None:
+    def __init__(self, message: str, ranks: Sequence[int], suffered: Sequence[int] = (), traceback_text: str = "", killed: Sequence[int] = ()) -> None:
         self.ranks = tuple(ranks)
         self.suffered = tuple(suffered)
+        self.killed = tuple(killed)
         self.traceback_text = traceback_text
         super().__init__(message)
 
-    def __reduce__(self) -> tuple[type[RankError], tuple[object, ...]]:
-        return type(self), (self.args[0], self.ranks, self.suffered, self.traceback_text)
+    def __reduce__(self) -> tuple[type[RankError], tuple[object, ...], dict[str, object]]:
+        return type(self), (self.args[0], self.ranks, self.suffered, self.traceback_text, self.killed), {}
 
     def __str__(self) -> str:
-        parts = [str(self.args[0]), self.traceback_text.rstrip(), self._aftermath()]
+        aftermath = f"({name_ranks(self.suffered)} stopped because of this)" if self.suffered else ""
+        parts = [str(self.args[0]), self.traceback_text.rstrip(), aftermath, killed_text(self.killed)]
         return "\n".join(part for part in parts if part)
-
-    def _aftermath(self) -> str:
-        if not self.suffered:
-            return ""
-        return f"({name_ranks(self.suffered)} stopped because of this)"
 
     def _render_traceback_(self) -> list[str]:
         """What IPython shows in place of the kernel's own stack, which tells nothing here."""
@@ -76,39 +81,49 @@ class RanksStuck(RankError):
         diagnosis: code, ranks and reason (`partkit.diagnosis.Diagnosis`).
     """
 
-    def __init__(self, message: str, ranks: Sequence[int], suffered: Sequence[int] = (), traceback_text: str = "", diagnosis: Diagnosis | None = None) -> None:
-        super().__init__(message, ranks, suffered, traceback_text)
-        self.diagnosis = diagnosis
+    diagnosis: Diagnosis | None = None
+
+    def __reduce__(self) -> tuple[type[RankError], tuple[object, ...], dict[str, object]]:
+        return (*super().__reduce__()[:2], {"diagnosis": self.diagnosis})
 
 
-def rank_error(failures: Sequence[Failure], suffered: Sequence[int]) -> RankError:
-    """One exception for what ranks raised: identical failures merged, the first rank's traceback shown, others listed."""
-    merged: dict[tuple[str, str], list[Failure]] = {}
+def rank_error(failures: Sequence[Failure], suffered: Sequence[int] = (), killed: Sequence[int] = ()) -> RankError:
+    """One exception for what ranks raised: equal failures merged, the first rank's traceback shown, others listed."""
+    merged: dict[str, list[Failure]] = {}
     for failure in sorted(failures, key=lambda f: f.rank):
-        text = "".join(failure.trace.format())
-        merged.setdefault((failure.summary, text), []).append(failure)
-    groups = list(merged.items())
-    (summary, text), first = groups[0]
-    ranks = [failure.rank for failure in first]
-    lines = [f"{name_ranks(ranks)}: {summary}"]
-    for (other, _), same in groups[1:]:
-        lines.append(f"{name_ranks([f.rank for f in same])}: {other}")
-    return RankError("\n".join(lines), [f.rank for f in failures], suffered, readable(text))
+        merged.setdefault(failure.summary, []).append(failure)
+    lines = [f"{name_ranks([failure.rank for failure in same])}: {summary}" for summary, same in merged.items()]
+    if len(lines) > MOST_LINES:
+        others = [failure.rank for same in list(merged.values())[MOST_LINES:] for failure in same]
+        lines[MOST_LINES:] = [f"{name_ranks(others)}: other errors"]
+    first = next(iter(merged.values()))[0]
+    text = readable("".join(first.trace.format()))
+    return RankError("\n".join(lines), sorted(failure.rank for failure in failures), suffered, text, killed)
 
 
-def rank_died(codes: dict[int, int | None], suffered: Sequence[int]) -> RankDied:
-    """The exception for ranks whose processes ended."""
+def rank_died(codes: dict[int, int | None], suffered: Sequence[int], killed: Sequence[int] = ()) -> RankDied:
+    """The exception for ranks whose processes ended by themselves."""
     by_end: dict[str, list[int]] = {}
     for rank, code in codes.items():
         by_end.setdefault(describe_exit(code), []).append(rank)
     lines = [f"{name_ranks(ranks)} ended without a result ({end})" for end, ranks in by_end.items()]
     advice = f"{name_ranks(list(codes))} will be started again at the next run, without {'its' if len(codes) == 1 else 'their'} variables."
-    return RankDied("\n".join([*lines, advice]), list(codes), suffered)
+    return RankDied("\n".join([*lines, advice]), sorted(codes), suffered, killed=killed)
 
 
-def ranks_stuck(diagnosis: Diagnosis) -> RanksStuck:
+def ranks_stuck(diagnosis: Diagnosis, killed: Sequence[int] = ()) -> RanksStuck:
     """The exception for a run that can't go on."""
-    return RanksStuck(f"{name_ranks(diagnosis.ranks)}: {diagnosis.reason}", diagnosis.ranks, diagnosis=diagnosis)
+    error = RanksStuck(f"{name_ranks(diagnosis.ranks)}: {diagnosis.reason}", diagnosis.ranks, killed=killed)
+    error.diagnosis = diagnosis
+    return error
+
+
+def killed_text(ranks: Sequence[int]) -> str:
+    """What is said of ranks that partkit had to kill."""
+    if not ranks:
+        return ""
+    lost = "its process" if len(ranks) == 1 else "their processes"
+    return f"({name_ranks(ranks)} did not stop when told and lost {lost}: started again at the next run, without variables)"
 
 
 def describe_exit(code: int | None) -> str:
@@ -125,10 +140,55 @@ def capture(rank: int, error: BaseException) -> tuple[traceback.TracebackExcepti
     while frames and frames[0].filename.startswith(WORLDS):
         frames.pop(0)
     trace.stack = traceback.StackSummary.from_list(frames)
-    summary = traceback.format_exception_only(error)[-1].strip()
+    for part in _parts(trace):
+        _make_portable(part)
+    summary = next(line for line in trace.format_exception_only() if not line.startswith("  ")).strip()  # no place of a SyntaxError, no notes
     if isinstance(error, SystemExit):
         summary = f"ended without a result (exit code {0 if error.code is None else error.code})"
     return trace, summary
+
+
+def pack_failure(rank: int, error: BaseException) -> bytes:
+    """An exception on a rank as a pickled `Failure`: itself if it can travel, its traceback and text in any case."""
+    try:
+        original: bytes | None = pack(error)
+        unpack(original or b"")
+        original = original if len(original or b"") <= MOST_BYTES else None
+    except Exception:
+        original = None
+    try:
+        trace, summary = capture(rank, error)
+        packed = pack(Failure(rank, summary, trace, original))
+        unpack(packed)
+        return packed
+    except Exception:  # of an exception that breaks whoever looks at it, its name is left
+        name = type(error).__name__
+        trace, _ = capture(rank, RuntimeError(f"{name}, which can't be shown"))
+        return pack(Failure(rank, f"{name}, which can't be shown", trace, None))
+
+
+def _parts(trace: traceback.TracebackException) -> Iterator[traceback.TracebackException]:
+    """An exception, those from which it was raised, and those in its group."""
+    yield trace
+    for other in (trace.__cause__, trace.__context__, *(getattr(trace, "exceptions", None) or ())):
+        if other is not None:
+            yield from _parts(other)
+
+
+def _make_portable(part: traceback.TracebackException) -> None:
+    """Whatever class the exception has, only its name and text travel; a very long text is cut."""
+    kind = part.exc_type
+    text: str = part._str  # type: ignore[attr-defined]
+    if len(text) > MESSAGE_CHARS:
+        half = MESSAGE_CHARS // 2
+        part._str = f"{text[:half]} ... {len(text) - 2 * half:,} characters not shown ... {text[-half:]}"  # type: ignore[attr-defined]
+    notes = getattr(part, "__notes__", None)
+    if notes is not None:
+        part.__notes__ = [note if isinstance(note, str) else repr(note) for note in notes]
+    if hasattr(part, "_exc_type"):  # Python 3.13 keeps the name beside the class
+        part._exc_type = None
+    elif kind is not None and kind.__module__ != "builtins":
+        part.exc_type = type(kind.__name__, (Exception,), {"__module__": kind.__module__, "__qualname__": kind.__qualname__})
 
 
 CELL_FILE = re.compile(r'File "([^"]*ipykernel_[^"]*|<ipython-input-[^"]*|<ranks [^"]*)", line (\d+)')

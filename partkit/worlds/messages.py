@@ -24,6 +24,8 @@ class Connect(NamedTuple):
 class Ready(NamedTuple):
     """The rank has joined."""
 
+    store: str
+    """Which rendezvous this is about: an answer to an earlier `Connect` may come late."""
     problem: str | None = None
 
 

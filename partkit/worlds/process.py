@@ -54,8 +54,12 @@ class RankProcess:
 
     def send(self, message: object) -> None:
         """Tell the rank something; a rank that is gone is left to the exit status."""
+        self.send_bytes(pickle.dumps(message, pickle.HIGHEST_PROTOCOL))
+
+    def send_bytes(self, message: bytes) -> None:
+        """The same, pickled already."""
         with suppress(OSError):
-            self.control.send_bytes(pickle.dumps(message, pickle.HIGHEST_PROTOCOL))
+            self.control.send_bytes(message)
 
     def ended(self, code: int | None) -> None:
         """Note that the process is gone; ``code`` None if nobody could tell how."""

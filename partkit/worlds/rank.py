@@ -27,14 +27,15 @@ import torch
 import torch.distributed as dist
 
 from partkit.communicator import Communicator, RankContext, current
+from partkit.diagnosis import RankState, Status
 from partkit.mesh import Mesh
 from partkit.tracing import Recorder
 from partkit.transport.process_group import ProcessGroupTransport, c10d, gloo_group
 from partkit.worlds.cells import fresh_main
-from partkit.worlds.errors import Failure, capture
+from partkit.worlds.errors import pack_failure
 from partkit.worlds.messages import Abort, Connect, Done, Events, Failed, Leave, Look, Ready, State, Task
 from partkit.worlds.sockets import shut_down_connections
-from partkit.worlds.travel import pack, unpack
+from partkit.worlds.travel import pack_result, unpack
 
 ABORT_SIGNAL = signal.SIGUSR1
 FLUSH_SECONDS = 0.04
@@ -69,6 +70,7 @@ class Rank:
         self._expected: int | None = None  # the run that the watcher has handed on and that is not answered yet
         self._run: int | None = None  # the run whose function the main thread is in
         self._aborting: int | None = None
+        self._answered: int | None = None
         self._main = threading.main_thread().ident
 
     # -- the main thread -----------------------------------------------------------------------------------------
@@ -105,15 +107,12 @@ class Rank:
                 self._context = RankContext(transport, self._recorder)
                 self._comm = Communicator(self._context, mesh=self.mesh)
             self._context.transport = transport
-            self._send(Ready())
+            self._send(Ready(to.store))
         except Exception as problem:
-            self._send(Ready(f"rank {self.rank} could not join: {problem}"))
+            self._send(Ready(to.store, f"rank {self.rank} could not join: {problem}"))
 
     def _execute(self, task: Task) -> None:
         assert self._context is not None and self._comm is not None
-        if task.setting is not None:
-            os.chdir(task.setting[0])
-            sys.path[:] = task.setting[1]
         self._context.begin_run()
         self._recorder.enabled = task.traced
         token = current.set(self._comm)
@@ -123,8 +122,11 @@ class Rank:
             if self._aborting == task.run:
                 raise Aborted(f"rank {self.rank} was stopped before it began")
             try:
+                if task.setting is not None:
+                    os.chdir(task.setting[0])
+                    sys.path[:] = task.setting[1]
                 fn, args, kwargs = unpack(task.payload)
-                answer = Done(task.run, pack(fn(self._comm, *args, **kwargs)))
+                answer = Done(task.run, pack_result(fn(self._comm, *args, **kwargs)))
             finally:
                 self._run = None  # from here on an abort comes too late
         except BaseException as error:
@@ -136,22 +138,12 @@ class Rank:
                 stream.flush()
         self._flush_events(task.run)
         self._recorder.enabled = False
-        self._expected = None
+        self._expected, self._answered = None, task.run
         self._send(answer._replace(num_pending=len(self._context.pending)))
 
     def _failed(self, run: int, error: BaseException) -> Failed:
         aborted = self._aborting == run or isinstance(error, Aborted) or _lost_a_peer(error)
-        trace, summary = capture(self.rank, error)
-        try:
-            pickled: bytes | None = pack(error)
-            pickle.loads(pickled or b"")
-        except Exception:
-            pickled = None
-        try:
-            return Failed(run, pack(Failure(self.rank, summary, trace, pickled)), aborted)
-        except Exception:  # an exception class that can't travel: its text can
-            trace.exc_type = None  # type: ignore[assignment]
-            return Failed(run, pack(Failure(self.rank, summary, trace, None)), aborted)
+        return Failed(run, pack_failure(self.rank, error), aborted)
 
     def _on_abort_signal(self, *_: object) -> None:
         if self._aborting is not None and self._aborting == self._run:
@@ -181,10 +173,13 @@ class Rank:
             self._expected = message.run if isinstance(message, Task) else None
             self._tasks.put(message)
 
-    def _look(self, run: int) -> Any:
+    def _look(self, run: int) -> RankState:
         assert self._context is not None
         state = self._context.state()
-        return state if self._expected == run else state._replace(status="finished", blocked_on=None, posted=(), call=None)
+        if self._expected == run:
+            return state
+        status: Status = "finished" if self._answered == run else "running"  # it may not even have heard of the run yet
+        return state._replace(status=status, blocked_on=None, posted=(), call=None)
 
     def _abort(self, run: int) -> None:
         if self._expected != run or self._main is None:

@@ -6,10 +6,11 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from partkit.tracing import Trace
-from partkit.worlds.errors import Failure, RankError, rank_died, rank_error, ranks_stuck
+from partkit.worlds.errors import Failure, RankError, killed_text, rank_died, rank_error, ranks_stuck
 from partkit.worlds.output import Line, Output, make_screen
 from partkit.worlds.results import Results
 from partkit.worlds.supervisor import Supervisor
@@ -37,8 +38,10 @@ class Run:
         self.supervisor = Supervisor(world.size, time.monotonic())
         self.payloads: dict[int, bytes] = {}
         self.failures: dict[int, Failure] = {}
-        self.suffered: set[int] = set()
+        self.suffered: dict[int, bytes] = {}  # what ranks raised because of others: pickled failures
         self.died: dict[int, int | None] = {}
+        self.killed: set[int] = set()  # those of them that we killed, since they did not stop when told
+        self.defect: str | None = None  # of partkit itself
         self.stopped = False
         self.seen = False  # whether somebody has been told how it ended
         self.new_lines: list[Line] = []
@@ -52,7 +55,7 @@ class Run:
     @property
     def unfinished(self) -> set[int]:
         """Ranks that have not answered yet."""
-        return set(range(self.world.size)) - self.payloads.keys() - self.failures.keys() - self.suffered - self.died.keys()
+        return set(range(self.world.size)) - self.payloads.keys() - self.failures.keys() - self.suffered.keys() - self.died.keys()
 
     def finish(self) -> None:
         """All ranks have answered: close the books. Called once, by the collector."""
@@ -105,34 +108,37 @@ class Run:
             self._results = Results(unpack(self.payloads[rank]) for rank in range(self.world.size))
         return self._results
 
-    def problem(self) -> RankError | KeyboardInterrupt | None:
-        """How it failed; None if it did not."""
-        suffered = sorted(self.suffered | (self.failures.keys() if self.died or self.supervisor.diagnosis else set()))
+    def problem(self) -> BaseException | None:
+        """How it failed; None if it did not. The cause comes before what followed from it."""
+        killed, died = sorted(self.killed), {rank: code for rank, code in self.died.items() if rank not in self.killed}
+        if self.defect is not None:
+            return RuntimeError(f"this is a defect of partkit, and this world can't go on: {self.defect}; start a new one")
         if self.supervisor.diagnosis is not None:
-            return ranks_stuck(self.supervisor.diagnosis)
+            return ranks_stuck(self.supervisor.diagnosis, killed)
         if self.stopped:
-            return KeyboardInterrupt()
-        if self.failures and not self.died:
-            error = rank_error(list(self.failures.values()), suffered)
-            self._keep_original(error)
-            return error
-        if self.died:
-            return rank_died(self.died, suffered)
+            return KeyboardInterrupt(killed_text(killed))
+        if died:
+            return rank_died(died, sorted(self.suffered.keys() | self.failures.keys() | self.killed), killed)
+        if self.failures:
+            return self._with_original(list(self.failures.values()), sorted(self.suffered.keys() | self.killed))
+        if self.suffered:  # nobody is the cause: what they say is all there is
+            return self._with_original([unpack(payload) for payload in self.suffered.values()], [])
         return None
 
-    def _keep_original(self, error: RankError) -> None:
-        first = self.failures[min(self.failures)]
-        if first.pickled is not None:
-            try:
-                error.__cause__ = unpack(first.pickled)
-            except Exception:
-                error.__cause__ = None
+    def _with_original(self, failures: list[Failure], suffered: list[int]) -> RankError:
+        """The exception for what ranks raised; the first rank's own exception, if it could travel, is its cause."""
+        error = rank_error(failures, suffered, sorted(self.killed))
+        original = min(failures).pickled
+        if original is not None:
+            with suppress(Exception):
+                error.__cause__ = unpack(original)
+        return error
 
     def stop(self) -> None:
         """End it on all ranks; returns when it is over, within 2 s. Variables of the ranks stay as they are."""
         if self.done:
             return
-        self.stopped = True
+        self.stopped = True  # also for the second time: an impatient user may have interrupted the first
         self.supervisor.stop(time.monotonic())
         self._nudge()
         give_up = time.monotonic() + 5

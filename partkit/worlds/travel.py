@@ -28,6 +28,19 @@ def pack_task(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, 
         raise TypeError(f"{_name_of(fn)} can't be sent to the ranks: {_culprit(fn, args, kwargs) or problem}") from problem
 
 
+def pack_result(value: Any) -> bytes:
+    """Pickle what a rank's function returned.
+
+    Raises:
+        TypeError: it can't be pickled; the message says what it is.
+    """
+    try:
+        return pack(value)
+    except Exception as problem:
+        kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+        raise TypeError(f"the result is a {kind}, which can't be sent back ({problem}); return plain values or tensors") from None
+
+
 def pack(value: Any) -> bytes:
     """Pickle a value, code by value where it has no importable home."""
     with io.BytesIO() as file:

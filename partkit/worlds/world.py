@@ -24,10 +24,11 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from types import TracebackType
 from typing import Any, Literal
 
+from partkit.diagnosis import name_ranks
 from partkit.mesh import Mesh
 from partkit.tracing import Trace
 from partkit.worlds.cells import lookup, names
@@ -142,10 +143,7 @@ class World:
             setting = _setting()
             task = Task(run.number, payload, self._traced if traced is None else traced, setting if setting != self._setting else None)
             self._setting = setting
-            self._collector.run = run
-            for process in self._processes:
-                process.send(task)
-            self._collector.nudge()
+            self._collector.say(task, run)
         return run
 
     @property
@@ -189,6 +187,10 @@ class World:
     def _check_free(self) -> None:
         if self.closed:
             raise RuntimeError("this world is closed; start a new one: World(n)")
+        if self._collector.problem is not None:
+            raise RuntimeError(f"this world can't go on, by a defect of partkit: {self._collector.problem}; start a new one: World(n)")
+        if self._current is not None and self._current.stopped:
+            self._current.stop()  # it may not be over yet, if the stop button was pressed twice
         if self.busy:
             raise RuntimeError("a run goes on in this world: wait for it with run.wait(), or end it with run.stop()")
         if self._last is not None and not self._last.seen:
@@ -211,7 +213,7 @@ class World:
         """Before a run: start ranks that have ended, connect all if any connection is not clean."""
         dead = [process for process in self._processes if not process.alive]
         for process in dead:
-            process.close()
+            self._collector.forget(process)
             self._start_rank(process.rank)
         if not all(process.connected for process in self._processes):
             self._connect()
@@ -219,22 +221,36 @@ class World:
     def _connect(self) -> None:
         self._generation += 1
         self._collector.ready.clear()
-        message = Connect(os.path.join(self._folder, f"rendezvous-{self._generation}"), tuple(self.pids))
-        for process in self._processes:
-            process.send(message)
-        deadline = time.monotonic() + JOIN_SECONDS
-        with self._collector.changed:
-            while len(self._collector.ready) < self.size:
-                gone = [p.rank for p in self._processes if not p.alive]
-                if gone or self._collector.problem or time.monotonic() > deadline:
-                    missing = sorted(set(range(self.size)) - self._collector.ready.keys())
-                    raise RuntimeError(f"ranks {missing} did not start: {self._collector.problem or (f'ranks {gone} ended' if gone else 'no answer')}")
-                self._collector.changed.wait(0.1)
+        store = os.path.join(self._folder, f"rendezvous-{self._generation}")
+        self._collector.say(Connect(store, tuple(self.pids)))
+        try:
+            self._await_ready(store)
+        except BaseException:
+            self._end_all_but(self._collector.joined(store))  # they wait for somebody who will not come
+            raise
         problems = [ready.problem for ready in self._collector.ready.values() if ready.problem]
         if problems:
             raise RuntimeError("; ".join(problems))
         for process in self._processes:
             process.connected = True
+
+    def _await_ready(self, store: str) -> None:
+        deadline = time.monotonic() + JOIN_SECONDS
+        with self._collector.changed:
+            while len(joined := self._collector.joined(store)) < self.size:
+                gone = [p.rank for p in self._processes if not p.alive]
+                if gone or self._collector.problem or time.monotonic() > deadline:
+                    reason = self._collector.problem or (f"{name_ranks(gone)} ended" if gone else f"no answer in {JOIN_SECONDS:.0f} s")
+                    raise RuntimeError(f"{name_ranks(sorted(set(range(self.size)) - joined))} could not join the others: {reason}")
+                self._collector.changed.wait(0.1)
+
+    def _end_all_but(self, ranks: Collection[int]) -> None:
+        """End some ranks' processes, and see them gone."""
+        for process in self._processes:
+            if process.rank not in ranks and process.alive:
+                process.kill()
+        with self._collector.changed:
+            self._collector.changed.wait_for(lambda: not any(p.alive for p in self._processes if p.rank not in ranks), timeout=2.0)
 
 
 def default_start_method() -> StartMethod:
@@ -254,7 +270,10 @@ def _check(size: object) -> None:
 
 
 def _setting() -> tuple[str, tuple[str, ...]]:
-    return os.getcwd(), tuple(sys.path)
+    try:
+        return os.getcwd(), tuple(sys.path)
+    except FileNotFoundError as problem:  # what the system says names no directory
+        raise RuntimeError("the notebook's working directory has been removed; change to another one: os.chdir(...)") from problem
 
 
 def _rank_environment(rank: int, size: int) -> dict[str, str]:
