@@ -21,6 +21,10 @@ SETTLE = 5.0
 """Seconds that threads and processes get to finish after a test."""
 
 
+FOREIGN = {"PYTEST_CURRENT_TEST", "TORCHINDUCTOR_CACHE_DIR"}
+"""Environment variables that others set: pytest for each test, torch when the first optimizer of a process is made."""
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """What this process holds at one moment."""
@@ -49,7 +53,7 @@ def snapshot() -> Snapshot:
         threads=Counter(re.sub(r"\d+", "N", thread.name) for thread in threading.enumerate()),
         descriptors=Counter(_descriptors()),
         folders=frozenset(path.name for path in Path(tempfile.gettempdir()).glob("partkit-*")),
-        environment={name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"},
+        environment={name: value for name, value in os.environ.items() if name not in FOREIGN},
         directory=os.getcwd(),
         handlers={s.name: str(signal.getsignal(s)) for s in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD)},
     )
@@ -83,9 +87,7 @@ def leaks(before: Snapshot, after: Snapshot, pool: Snapshot, pool_pids: set[int]
 
 def difference(before: Snapshot, after: Snapshot) -> Snapshot:
     """The countable part of what came between two snapshots."""
-    return Snapshot(
-        threads=after.threads - before.threads, descriptors=after.descriptors - before.descriptors, folders=after.folders - before.folders
-    )
+    return Snapshot(threads=after.threads - before.threads, descriptors=after.descriptors - before.descriptors, folders=after.folders - before.folders)
 
 
 def settled(before: Snapshot, pool: Snapshot, pool_pids: set[int]) -> list[str]:
