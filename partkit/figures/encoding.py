@@ -22,6 +22,7 @@ of its kind only, which `Encoder.num_plain` counts and the picture says; the tra
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -95,7 +96,7 @@ class Encoder:
         self._num_strings = len(strings)
         self.num_events += len(rows)
         columns = (self._details.rows(known), (rows["start"] - base).astype("<f4"), (rows["end"] - rows["start"]).astype("<f4"), place, detail)
-        return _pack(header, columns)
+        return pack(header, columns)
 
 
 def encode(trace: Trace) -> bytes:
@@ -114,7 +115,8 @@ def _values(rows: Columns, first: int) -> list[list[float]]:
     return [[first + i, value] for i, value in zip(at.tolist(), rows["value"][at].tolist(), strict=True) if np.isfinite(value)]
 
 
-def _pack(header: dict[str, object], columns: tuple[npt.NDArray[np.generic], ...]) -> bytes:
+def pack(header: dict[str, object], columns: Iterable[npt.NDArray[np.generic]]) -> bytes:
+    """One block: length of the header, header, columns, each part padded to 8 bytes."""
     text = json.dumps(header, ensure_ascii=True, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     body = b"".join((len(text).to_bytes(8, "little"), text, *(column.tobytes() for column in columns)))

@@ -59,6 +59,18 @@ STYLES: dict[Kind, Style] = {
 }
 """The look of each kind of event."""
 
+LINES: tuple[tuple[str, str], ...] = (
+    ("#0072B2", "#4ba3db"),
+    ("#D55E00", "#e8792f"),
+    ("#009E73", "#1fb88d"),
+    ("#CC79A7", "#CC79A7"),
+    ("#1f2328", "#e6e6e6"),
+)
+"""Colours of lines on a light and on a dark page: blue, vermillion, green, pink, and that of text. At least 3:1 on their page."""
+
+MARKERS = ("circle", "square", "triangle", "diamond")
+"""The second cue of lines. As many as have no common divisor with the colours: 20 lines differ."""
+
 PAGE: dict[Theme, Paint] = {"light": Paint("#ffffff", "#1f2328"), "dark": Paint("#111111", "#e6e6e6")}
 """Background and text."""
 

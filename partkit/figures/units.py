@@ -62,13 +62,22 @@ def axis(start: float, end: float, num_ticks: int = 6) -> Axis:
     width = end - start
     if not width > 0:
         return Axis((start,), ("0",), "s")
-    rough = width / max(num_ticks, 1)
+    ticks = round_numbers(start, end, width / max(num_ticks, 1))
+    scale, unit = _unit(max(abs(start), abs(end)))
+    return Axis(ticks, tuple(f"{float(f'{t / scale:.9g}'):g}" for t in ticks), unit)
+
+
+def round_numbers(start: float, end: float, rough: float) -> tuple[float, ...]:
+    """The multiples of 1, 2 or 5 times a power of ten from ``start`` to ``end``, at least ``rough`` apart.
+
+    Example:
+        >>> round_numbers(0, 7, 1.5)
+        (0.0, 2.0, 4.0, 6.0)
+    """
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(m * power for m in (1, 2, 5, 10) if m * power >= rough * 0.999)
-    scale, unit = _unit(max(abs(start), abs(end)))
     first, last = math.ceil(start / step - 1e-9), math.floor(end / step + 1e-9)
-    ticks = tuple(k * step for k in range(first, last + 1))
-    return Axis(ticks, tuple(f"{float(f'{t / scale:.9g}'):g}" for t in ticks), unit)
+    return tuple(k * step for k in range(first, last + 1))
 
 
 def _unit(value: float) -> tuple[float, str]:

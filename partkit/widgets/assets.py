@@ -24,10 +24,10 @@ def script(*names: str) -> str:
 
 
 def compact(source: str) -> str:
-    """JavaScript without comments and spaces that say nothing; ``const`` as ``let``.
+    """JavaScript without comments, spaces, brackets and zeros that say nothing; ``const`` as ``let``.
 
     Knows strings in double quotes and templates without templates inside. Slashes start a comment, or a regular expression
-    without quotes. Line ends stay where they may end a statement.
+    without quotes. Every statement ends in a semicolon or a block, and line ends stay where they are not after one.
 
     Example:
         >>> compact('const a = (x) => { return x + "  //  "; }; // adds')
@@ -39,7 +39,8 @@ def compact(source: str) -> str:
         if token.isspace():
             token = _space(out[-1][-1:], token, following[0])
         out.append("let" if token == "const" else token)
-    return re.sub(r"\((\w+)\)=>", r"\1=>", "".join(out).replace(";}", "}")).strip()
+    joined = re.sub(r"\((\w+)\)=>", r"\1=>", "".join(out).replace(";}", "}"))
+    return re.sub(r"(?<![\w.])0(?=\.\d)", "", joined).strip()
 
 
 def _space(before: str, token: str, after: str) -> str:
@@ -47,8 +48,8 @@ def _space(before: str, token: str, after: str) -> str:
     if before in tuple("{;,(\n") or not before or after == "}":
         return ""
     if "\n" in token:
-        return "\n"
-    return " " if _is_word(before) and _is_word(after) or (before in "+-" and after in "+-") else ""
+        return "" if before == "}" else "\n"
+    return " " if (_is_word(before) and _is_word(after)) or (before in "+-" and after in "+-") else ""
 
 
 def _is_word(character: str) -> bool:

@@ -3,35 +3,33 @@
 // A stored output must not hold a widget (without a kernel it would show an error), so Python swaps the output for a still
 // picture when a run ends, or when a view of a finished one reports that it is shown. Where the page allows it (JupyterLab,
 // Notebook), the view then takes its seat inside that picture: what is saved is still, what is on the screen stays alive.
+const OUTPUT = ".jp-OutputArea-child";
+
 export default () => {
   const store = new Store(), views = new Set(), seats = new Set(), draw = () => { for (const view of views) view.schedule(); };
   let model;
 
-  const show = (el) => { const view = new View(store, model, el); views.add(view); return () => { views.delete(view); view.dispose(); }; };
+  const show = (el, seen) => { const view = new View(store, model, el, seen); views.add(view); return () => { views.delete(view); view.dispose(); }; };
 
-  const report = (el) => {
-    if (el.closest(".jp-OutputArea-child") && !model.get("meta").live) model.send({ type: "shown" });
-  };
-
-  // Follow the output number `index` of an output area: whenever a still picture is there, show the view in its stead.
+  // Take the seat: in output number `index` of an area, as soon as a still picture is there; then in whatever picture replaces it.
   const seat = (area, index) => {
-    let host, leave;
+    let child, host, leave;
     const look = () => {
       if (host?.isConnected) return;
       leave?.();
-      leave = null;
-      const figure = area.children[index]?.querySelector("figure.partkit-figure");
+      leave = host = null;
+      const figure = (child ?? area.children[index])?.querySelector("figure.partkit-figure");
       if (!figure) return;
+      child = figure.closest(OUTPUT);
       figure.classList.add("pk-seated");
-      host = make("div", "pk-host", figure);
-      leave = show(host);
+      leave = show((host = make("div", figure, "", "pk-host")));
     };
     const observer = new MutationObserver(look);
     observer.observe(area, { childList: true, subtree: true });
     const stop = () => { observer.disconnect(); leave?.(); host?.parentElement?.classList.remove("pk-seated"); host?.remove(); };
     seats.add(stop);
     look();
-    setTimeout(function check() { if (host?.isConnected || !seats.has(stop)) setTimeout(check, 2000); else { stop(); seats.delete(stop); gone(); } }, 2000);
+    setTimeout(function check() { if (host?.isConnected) setTimeout(check, 2000); else if (seats.delete(stop)) { stop(); gone(); } }, 2000);
   };
 
   const gone = () => { if (!views.size && !seats.size) model.send({ type: "gone" }); };
@@ -52,19 +50,14 @@ export default () => {
       const heard = { "msg:custom": receive, "change:snapshot": load, "change:meta": () => { load(); for (const view of views) view.restyle(); }, "change:selected": draw };
       for (const [name, act] of Object.entries(heard)) model.on(name, act);
       load();
-      return () => { for (const [name, act] of Object.entries(heard)) model.off(name, act); for (const stop of seats) stop(); };
+      return () => { for (const [name, act] of Object.entries(heard)) model.off(name, act); for (const stop of seats) { seats.delete(stop); stop(); } };
     },
     render({ el }) {
-      const leave = show(el);
-      const found = setTimeout(() => report(el), 100);
+      const output = () => el.closest(OUTPUT), leave = show(el, () => output() && !model.get("meta").live && model.send({ type: "shown" }));
       let spot;
-      const settle = () => {
-        const child = el.closest(".jp-OutputArea-child");
-        if (child) spot = [child.parentElement, [...child.parentElement.children].indexOf(child)];
-      };
+      const settle = () => { const child = output(), area = child?.parentElement; if (area) spot = [area, [...area.children].indexOf(child)]; };
       model.on("change:meta", settle);
       return () => {
-        clearTimeout(found);
         model.off("change:meta", settle);
         leave();
         if (spot && model.get("meta").frozen) seat(...spot);

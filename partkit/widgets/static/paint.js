@@ -37,7 +37,7 @@ function background(v) {
     c.globalAlpha = row > 5 && rank % 2 === 0 ? 0.05 : 0;
     c.fillRect(GUTTER, top, v.plot, row);
     c.globalAlpha = 1;
-    if (rank % every === 0) c.fillText(row > 15 ? `rank ${rank}` : rank, GUTTER - 8, min(v.tall - 7, top + row / 2));
+    if (rank % every === 0) c.fillText(row > 15 ? `rank ${rank}` : rank, GUTTER - 8, max(7, min(v.tall - 7, top + row / 2)));
   }
   c.fillRect(GUTTER, v.tall, v.plot, 1);
   axis(v, c);
@@ -119,17 +119,19 @@ function arrowEnds(v, i) {
 }
 
 function arrow(v, c, i, alpha, width) {
-  const [x0, y0, x1, y1] = arrowEnds(v, i), angle = Math.atan2(y1 - y0, x1 - x0), head = 5 + 2 * width;
-  const back = (turn, far = head) => `L${x1 + far * cos(angle + turn)} ${y1 + far * sin(angle + turn)}`;
+  const [x0, y0, x1, y1] = arrowEnds(v, i), far = -hypot(x1 - x0, y1 - y0), head = -5 - 2 * width;
+  c.save();
+  c.translate(x1, y1);
+  c.rotate(atan2(y1 - y0, x1 - x0));
   c.globalAlpha = alpha;
   for (const [color, w] of [[v.paper, width + 2.4], [v.ink, width]]) {
     c.strokeStyle = c.fillStyle = color;
     c.lineWidth = w;
-    c.stroke(new Path2D(`M${x0} ${y0}${back(3.14, head / 2)}`));
+    c.stroke(new Path2D(`M${far} 0H${head / 2}`));
   }
-  c.fill(new Path2D(`M${x1} ${y1}${back(2.7)}${back(-2.7)}`));
-  c.fillRect(x0 - width, y0 - width, 2 * width, 2 * width);
-  c.globalAlpha = 1;
+  c.fill(new Path2D(`M0 0L${head} ${head * 0.4}V${head * -0.4}`));
+  c.fillRect(far - width, -width, 2 * width, 2 * width);
+  c.restore();
 }
 
 // Arrows, and what is pointed at or selected: on a canvas of its own, above the bars.

@@ -1,6 +1,6 @@
 // All events of a run as typed arrays, read from the blocks that partkit/figures/encoding.py writes. One store per model.
 const LANES = 16, SEND = 0, RECV = 1, COLUMNS = ["kind", "tag", "span", "site", "group", "nbytes", "hop"];
-const { abs, ceil, cos, exp, floor, hypot, log10, max, min, round, sin } = Math;
+const { abs, atan2, ceil, exp, floor, hypot, log10, max, min, round } = Math;
 
 const three = (x) => String(Number(x.toPrecision(3)));
 const unit = (x) => { const k = x ? max(0, min(3, -floor((log10(abs(x)) + 1e-4) / 3))) : 0; return [10 ** (-3 * k), ["s", "ms", "us", "ns"][k]]; };

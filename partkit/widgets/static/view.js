@@ -1,13 +1,13 @@
 // One place where a model is shown: its elements, what it listens to, and how to move about in it.
 const MAX_ROWS = 200;
 
-const make = (tag, className, parent, text = "") => {
-  const node = document.createElement(tag);
-  node.className = className;
-  node.textContent = text;
+const make = (tag, parent, textContent = "", className = "") => {
+  const node = Object.assign(document.createElement(tag), { textContent, className });
   parent?.append(node);
   return node;
 };
+
+const dots = (...parts) => parts.filter(Boolean).join(" · ");
 
 class View {
   // `seen` is called once the element is on a page: before, it has neither size nor style.
@@ -20,7 +20,7 @@ class View {
   get meta() { return this.model.get("meta"); }
 
   build(el) {
-    this.root = make("div", "partkit-view partkit-timeline", el);
+    this.root = make("div", el, "", "partkit-view partkit-timeline");
     this.root.innerHTML = this.model.get("look").html;
     for (const node of this.root.querySelectorAll("[data-part]")) this[node.dataset.part] = node;
     for (const node of this.root.querySelectorAll("button")) node.onclick = () => { this.act(node.value); this.over.focus({ preventScroll: true }); };
@@ -31,8 +31,8 @@ class View {
     this.sizes.observe(this.stage);
     this.themes = new MutationObserver(() => this.restyle());
     for (const node of [document.body, document.documentElement]) this.themes.observe(node, { attributes: true });
-    this.calm = matchMedia("(prefers-reduced-motion: reduce)");
-    for (const name of ["wheel", "keydown", "pointerdown", "pointermove", "pointerup", "pointerleave", "dblclick"]) this.over[`on${name}`] = (e) => this[name](e);
+    this.calm = matchMedia("(prefers-reduced-motion)");
+    for (const name of ["wheel", "keydown", "pointerdown", "pointermove", "pointerup", "pointerleave"]) this.over[`on${name}`] = (e) => this[name](e);
   }
 
   restyle() {
@@ -44,8 +44,8 @@ class View {
     this.title.textContent = this.meta.title;
     this.legend.replaceChildren();
     this.paints = this.model.get("look").kinds.map((kind) => {
-      const [fill, edge, ink] = kind[theme], paint = { ...kind, fill, edge, ink }, chip = make("span", "pk-chip", this.legend);
-      make("i", "", chip, kind.letter).style.cssText = `background:${fill};border-color:${edge};color:${ink}`;
+      const [fill, edge, ink] = kind[theme], paint = { ...kind, fill, edge, ink }, chip = make("span", this.legend);
+      make("i", chip, kind.letter).style.cssText = `background:${fill};border-color:${edge};color:${ink}`;
       chip.append(kind.name);
       return { ...paint, pattern: hatch(paint) };
     });
@@ -105,11 +105,10 @@ class View {
   }
 
   say() {
-    const s = this.store, m = this.meta, chosen = this.selected < 0 ? "" : s.describe(this.selected, this.paints).join(" · ");
-    const text = [words(s.size, "rank"), words(s.n, "event"), words(s.sends.length, "message"), m.live ? "running" : "finished", m.note].filter(Boolean).join(" · ");
-    const hints = [this.crowded && "zoom in for arrows", this.merged && "bars under a pixel are merged"];
+    const s = this.store, m = this.meta, chosen = this.selected < 0 ? "" : dots(...s.describe(this.selected, this.paints));
+    const text = dots(words(s.size, "rank"), words(s.n, "event"), words(s.sends.length, "message"), m.live ? "running" : "finished", m.note);
     if (this.info.textContent !== chosen) this.info.textContent = chosen;
-    this.status.textContent = [text, ...hints].filter(Boolean).join(" · ");
+    this.status.textContent = dots(text, this.crowded && "zoom in for arrows", this.merged && "bars under a pixel are merged");
     this.over.ariaLabel = `Timeline of ${text}. ${chosen || "Keys: ?"}`;
   }
 
@@ -148,6 +147,8 @@ class View {
     if (best >= 0) this.select(best);
   }
 
+  climb(way) { if (this.selected < 0) this.scroll(way); else this.nearest(this.store.rank(this.selected) + way, () => true); }
+
   step(way) {
     const { selected: from, store: s } = this;
     this.nearest(from < 0 ? ceil(this.r0) : s.rank(from), (i) => from < 0 || ((s.start[i] - s.start[from] || i - from) * way > 0));
@@ -157,7 +158,7 @@ class View {
     const chosen = this.selected, s = this.store, acts = {
       "+": () => this.zoom(1.6), "=": () => this.zoom(1.6), "-": () => this.zoom(1 / 1.6), "]": () => this.scroll(0, 1.6), "[": () => this.scroll(0, 1 / 1.6),
       ArrowLeft: () => this.move({ t0: this.t0 - this.span * 0.15 }), ArrowRight: () => this.move({ t0: this.t0 + this.span * 0.15 }),
-      ArrowUp: () => (chosen < 0 ? this.scroll(-1) : this.nearest(s.rank(chosen) - 1, () => true)), ArrowDown: () => (chosen < 0 ? this.scroll(1) : this.nearest(s.rank(chosen) + 1, () => true)),
+      ArrowUp: () => this.climb(-1), ArrowDown: () => this.climb(1),
       Home: () => this.reset(), End: () => this.move({ t0: s.last - this.span * 0.9, mode: "tail" }), n: () => this.step(1), p: () => this.step(-1),
       m: () => chosen >= 0 && s.partner[chosen] && this.select(s.partner[chosen] - 1), z: () => chosen >= 0 && this.move({ span: s.length[chosen] * 3 || this.span / 9, t0: s.start[chosen] - s.length[chosen] }),
       t: () => { this.table.hidden = !this.table.hidden; this.redraw(); }, "?": () => { this.help.hidden = !this.help.hidden; }, Escape: () => (this.help.hidden ? this.select(-1) : this.act("?")),
@@ -178,7 +179,6 @@ class View {
   }
 
   time(e) { return this.t0 + (e.offsetX - GUTTER) * this.span / this.plot; }
-  dblclick() { this.reset(); }
   pointerleave() { this.point(-1); }
 
   pointerdown(e) {
@@ -215,7 +215,7 @@ class View {
     const tip = this.tip;
     tip.hidden = i < 0;
     if (i >= 0) {
-      tip.replaceChildren(...this.store.describe(i, this.paints).map((line, k) => make(k ? "div" : "b", "", null, line)));
+      tip.replaceChildren(...this.store.describe(i, this.paints).map((line, k) => make(k ? "div" : "b", null, line)));
       tip.style.cssText = `left:${max(0, min(e.offsetX + 14, this.width - tip.offsetWidth - 4))}px;top:${e.offsetY + 18}px`;
     }
     if (i !== this.hover) { this.hover = i; this.schedule(); }
@@ -225,9 +225,9 @@ class View {
   fill() {
     const s = this.store, rows = [];
     for (let i = 0; i < s.n; i++) if (s.start[i] <= this.t0 + this.span && s.end(i) >= this.t0) rows.push(i);
-    const shown = rows.sort((a, b) => s.start[a] - s.start[b] || s.rank(a) - s.rank(b)).slice(0, MAX_ROWS), table = make("table", "");
-    make("caption", "", table, `${words(rows.length, "event")} in view` + (rows.length > MAX_ROWS ? `, the first ${MAX_ROWS}` : ""));
-    const line = (cells, tag) => { const tr = make("tr", "", table); for (const cell of cells) make(tag, "", tr, cell); return tr; };
+    const shown = rows.sort((a, b) => s.start[a] - s.start[b] || s.rank(a) - s.rank(b)).slice(0, MAX_ROWS), table = make("table");
+    make("caption", table, `${words(rows.length, "event")} in view, ${shown.length} shown`);
+    const line = (cells, tag) => { const tr = make("tr", table); for (const cell of cells) make(tag, tr, cell); return tr; };
     line(["rank", "kind", "name", "peer", "bytes", "start", "duration", "in", "source"], "th");
     for (const i of shown) {
       const d = s.row(i), peer = s.peer(i);
