@@ -56,9 +56,9 @@ def surely(title: str, command: Sequence[str], env: Mapping[str, str] | None = N
     return output
 
 
-def tail(output: str) -> str:
+def tail(output: str, lines: int = TAIL) -> str:
     """The last lines of a command's output, set in."""
-    return "\n".join(f"    {line}" for line in output.strip().splitlines()[-TAIL:])
+    return "\n".join(f"    {line}" for line in output.strip().splitlines()[-lines:])
 
 
 def _wait(process: subprocess.Popen[bytes], line: _Line) -> int:

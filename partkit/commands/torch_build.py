@@ -59,7 +59,7 @@ def install(python: str, *, cuda: bool) -> None:
         status, output = quietly(f"installing torch {TORCH}, CPU build, {place}", [*pip, *where, f"torch=={TORCH}+cpu"])
         if status == 0:
             return
-        failures.append(f"  {place}:\n{tail(output)}")
+        failures.append(f"  {place}:\n{tail(output, lines=8)}")
     if may_be_cpu_without_label():
         report = surely("asking pip what plain torch would be", [*pip, "--quiet", "--dry-run", "--no-deps", "--report", "-", f"torch=={TORCH}"])
         if not needs_cuda(read_report(report), platform.system()):
