@@ -18,14 +18,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from partkit import cluster as cluster
+    from partkit import labs as labs
+    from partkit import partition as partition
     from partkit.cluster import Cluster as Cluster
     from partkit.cluster import Device as Device
     from partkit.cluster import Link as Link
     from partkit.collectives.all_reduce import all_reduce as all_reduce
     from partkit.communicator import Communicator as Communicator
+    from partkit.data_parallel import DataParallel as DataParallel
     from partkit.mesh import Mesh as Mesh
+    from partkit.serial_twin import Piece as Piece
+    from partkit.serial_twin import same_as_serial as same_as_serial
     from partkit.tracing import Event as Event
     from partkit.tracing import Trace as Trace
+    from partkit.watching import watch as watch
     from partkit.widgets.prediction import Prediction as Prediction
     from partkit.widgets.timeline import Timeline as Timeline
     from partkit.worlds.world import World as World
@@ -35,29 +41,37 @@ __version__ = "0.1.0"
 _HOME = {
     "Cluster": "partkit.cluster",
     "Communicator": "partkit.communicator",
+    "DataParallel": "partkit.data_parallel",
     "Device": "partkit.cluster",
     "Event": "partkit.tracing",
     "Link": "partkit.cluster",
     "Mesh": "partkit.mesh",
+    "Piece": "partkit.serial_twin",
     "Prediction": "partkit.widgets.prediction",
     "Timeline": "partkit.widgets.timeline",
     "Trace": "partkit.tracing",
     "World": "partkit.worlds.world",
     "all_reduce": "partkit.collectives.all_reduce",
+    "same_as_serial": "partkit.serial_twin",
+    "watch": "partkit.watching",
 }
 """Where each public name lives."""
+_MODULES = ("cluster", "labs", "partition")
+"""Modules that are used by name: ``pk.partition.block_range``."""
 
 __all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"partkit.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'partkit' has no attribute {name!r}")
     return getattr(import_module(_HOME[name]), name)
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+    return [*__all__, *_MODULES, "__version__"]
 
 
 def load_ipython_extension(ip: Any) -> None:
