@@ -14,7 +14,7 @@ line's lowest rank in all that both have noted. When the run is over it must hav
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ import numpy.typing as npt
 from partkit.diagnosis import name_ranks
 from partkit.figures.encoding import pack
 from partkit.figures.units import count
-from partkit.tracing import KIND_CODE, Columns, Trace
+from partkit.tracing import KIND_CODE, Trace
 
 Numbers = npt.NDArray[np.float64]
 _SLACK = 64
@@ -74,7 +74,7 @@ class Notes:
         self.num_notes += new
         return new
 
-    def _take(self, rows: Columns) -> int:
+    def _take(self, rows: npt.NDArray[Any]) -> int:
         """The new numbers of one metric."""
         name = self.trace.strings[rows["tag"][0]]
         if self._all and name not in self.names:
@@ -169,35 +169,39 @@ class CurveEncoder:
         return pack({"n": weight, "names": self._notes.names, "lines": head}, columns)
 
 
-def thin(x: Numbers, y: Numbers, width: int) -> tuple[Numbers, Numbers]:
-    """A line that looks the same ``width`` pixels wide: of each pixel's points the first, the last, the lowest and the highest.
+class Columns(NamedTuple):
+    """A line of many points in columns of pixels, each of shape (columns,)."""
+
+    x: Numbers
+    """The middle of each column's points."""
+    low: Numbers
+    mean: Numbers
+    high: Numbers
+
+
+def condense(x: Numbers, y: Numbers, width: int) -> Columns:
+    """The lowest, the mean and the highest of the points that share a column, for a line with more points than pixels.
+
+    Drawn as a band from low to high with the mean on it: whatever a single step did is inside, and where it goes is visible.
 
     Args:
         x: ascending. Shape (points,).
-        y: Shape (points,); of each stretch that is not finite, a point stays, so that the gap does.
-        width: pixels.
-
-    Returns:
-        At most about ``4 * width`` of the points.
+        y: Shape (points,). A column without a finite value is NaN.
+        width: number of columns from the first x to the last.
 
     Example:
-        >>> x, y = thin(np.arange(10_000.0), np.arange(10_000) % 7 * 1.0, 100)
-        >>> len(x), float(y.min()), float(y.max())
-        (371, 0.0, 6.0)
+        >>> condense(np.arange(4.0), np.array([1.0, 3.0, 5.0, 9.0]), 2)
+        Columns(x=array([0.5, 2.5]), low=array([1., 5.]), mean=array([2., 7.]), high=array([3., 9.]))
     """
-    if len(x) <= 4 * width or x[0] == x[-1]:
-        return x, y
-    pixel = np.minimum((x - x[0]) * (width / (x[-1] - x[0])), width - 1).astype(np.int64)
-    keep = np.zeros(len(x), dtype=bool)
-    edges = np.flatnonzero(np.diff(pixel, prepend=-1))
-    keep[edges] = keep[np.append(edges[1:], len(x)) - 1] = True
+    column = np.minimum((x - x[0]) * (width / ((x[-1] - x[0]) or 1.0)), width - 1).astype(np.int64)
+    first = np.flatnonzero(np.diff(column, prepend=-1))
     finite = np.isfinite(y)
-    keep |= ~finite & np.concatenate(([True], finite[:-1]))
-    at = np.flatnonzero(finite)
-    at = at[np.lexsort((y[at], pixel[at]))]
-    ends = np.flatnonzero(np.diff(pixel[at], prepend=-1))
-    keep[at[ends]] = keep[at[np.append(ends[1:], len(at)) - 1]] = True
-    return x[keep], y[keep]
+    number = np.add.reduceat(finite, first, dtype=np.int64)
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        middle = np.add.reduceat(x, first) / np.diff(np.append(first, len(x)))
+        mean = np.add.reduceat(np.where(finite, y, 0.0), first) / number
+    low, high = np.minimum.reduceat(np.where(finite, y, np.inf), first), np.maximum.reduceat(np.where(finite, y, -np.inf), first)
+    return Columns(middle, np.where(number, low, np.nan), mean, np.where(number, high, np.nan))
 
 
 class _Series:

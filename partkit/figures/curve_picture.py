@@ -15,14 +15,14 @@ from xml.sax.saxutils import escape
 import numpy as np
 
 from partkit.figures.bundle import figure, table
-from partkit.figures.curve import Line, Numbers, lines, thin
+from partkit.figures.curve import Line, Notes, Numbers, condense
 from partkit.figures.palette import LINES, MARKERS, PAGE
 from partkit.figures.units import CLOCK_NAMES, axis, count, round_numbers
 from partkit.tracing import Trace
 
 XAxis = Literal["step", "seconds"]
 WIDTH, LEFT, RIGHT, HEAD, FOOT = 960, 62, 110, 24, 24
-MAX_LINES, MAX_ROWS, MAX_COLUMNS, MARKER_GAP = 16, 40, 1200, 90
+MAX_LINES, MAX_ROWS, MAX_POINTS, MARKER_GAP = 16, 40, 800, 90
 SHAPES = {
     "circle": "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0z",
     "square": "M-3.5-3.5h7v7h-7z",
@@ -47,11 +47,12 @@ class Scale(NamedTuple):
         return place
 
     def ticks(self, rough: int) -> list[float]:
-        """About ``rough`` round numbers; powers of ten on a logarithmic scale that has enough of them."""
-        if self.log:
-            powers = [10.0**k for k in range(math.ceil(math.log10(self.low) - 1e-9), math.floor(math.log10(self.high) + 1e-9) + 1)]
-            if len(powers) >= 2:
-                return powers[:: -(-len(powers) // max(rough, 1))]
+        """About ``rough`` round numbers; on a logarithmic scale powers of ten, or 1, 2, 5 times them, if that gives three."""
+        powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1) if self.log else ()
+        for digits in ((1,), (1, 2, 5)):
+            found = [digit * 10.0**k for k in powers for digit in digits if self.low <= digit * 10.0**k <= self.high]
+            if len(found) >= 3:
+                return found[:: -(-len(found) // max(rough, 3))]
         return list(round_numbers(self.low, self.high, (self.high - self.low) / max(rough, 1)))
 
 
@@ -73,8 +74,11 @@ def scale(values: Numbers, *, log: bool = False) -> Scale:
 
 def bundle(trace: Trace, names: Sequence[str] = (), *, x: XAxis = "step", log: bool = False, title: str = "") -> dict[str, str]:
     """The mimebundle of a trace's metrics: picture, table, text; under 100 kB."""
-    found = lines(trace, *names)
-    caption = headline(trace, found)
+    notes = Notes(trace, tuple(names))
+    notes.update()
+    found = notes.lines()
+    band = "band: lowest to highest, line: mean" if any(len(line.values) > MAX_POINTS for line in found) else ""
+    caption = "; ".join(filter(None, (headline(trace, found), notes.unknown(), band)))
     words = [f"{line.name} of {line.label}: {_fact(line)}" for line in found[:MAX_LINES]]
     tables = [summary_table(found), step_table(found)] if found else []
     return {
@@ -86,7 +90,7 @@ def bundle(trace: Trace, names: Sequence[str] = (), *, x: XAxis = "step", log: b
 def headline(trace: Trace, found: list[Line]) -> str:
     """``loss and accuracy, 480 values of 4 ranks``."""
     names = list(dict.fromkeys(line.name for line in found))
-    what = " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:]))) or "no metric"
+    what = " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:]))) or "nothing"
     number = sum(len(line.values) * len(line.ranks) for line in found)
     running = "" if trace.finished.is_set() else "; still running"
     return f"{what}, {count(number, 'value')} of {count(trace.size, 'rank')}{running}"
@@ -98,14 +102,14 @@ def plain_text(trace: Trace, found: list[Line], title: str = "") -> str:
     Example:
         >>> from partkit.tracing import Event
         >>> trace = Trace.from_events([Event(0, "metric", t, t, tag="loss", value=1 / (1 + t)) for t in range(3)])
-        >>> print(plain_text(trace, lines(trace)))
+        >>> print(bundle(trace)["text/plain"])
         loss, 3 values of 1 rank
         metric   ranks  values  first    last  minimum  at step
           loss  rank 0       3      1  0.3333   0.3333        3
     """
     head = f"{title}: {headline(trace, found)}" if title else headline(trace, found)
     if not found:
-        return f'{head}\nranks note numbers with comm.log("loss", value)'
+        return head
     rows = [("metric", "ranks", "values", "first", "last", "minimum", "at step"), *(_row(line) for line in found[:MAX_LINES])]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     more = [f"... and {count(len(found) - MAX_LINES, 'line')} more"] if len(found) > MAX_LINES else []
@@ -167,7 +171,7 @@ def svg(trace: Trace, found: list[Line], names: Sequence[str] = (), *, x: XAxis 
         longest = max((len(line.values) for line in own), default=1)
         across = scale(times) if x == "seconds" else Scale(1.0 if longest > 1 else 0.0, max(longest, 2))
         up = scale(np.concatenate([line.values for line in own]) if own else np.zeros(0), log=log)
-        parts += [f'<g transform="translate(0 {i * tall})">', *_frame(name, across, up, tall, x), *_lines(own, across, up, tall, x), "</g>"]
+        parts += [f'<g transform="translate(0 {i * tall})">', *_frame(name, across, up, tall, x, empty=not own), *_lines(own, across, up, tall, x), "</g>"]
     unit = f"{axis(across.low, across.high, 8).unit}, {CLOCK_NAMES[trace.clock]}" if x == "seconds" else "step"
     return "".join([*parts, f'<text x="{WIDTH - RIGHT}" y="{height - 8}" text-anchor="end">{unit}</text></svg>'])
 
@@ -177,7 +181,7 @@ def panel_height(number: int) -> int:
     return max(120, {1: 260, 2: 180}.get(number, 150))
 
 
-def _frame(name: str, across: Scale, up: Scale, tall: int, x: XAxis) -> Iterator[str]:
+def _frame(name: str, across: Scale, up: Scale, tall: int, x: XAxis, *, empty: bool) -> Iterator[str]:
     """Heading, grid and numbers of the axes."""
     bottom, wide = tall - FOOT, WIDTH - LEFT - RIGHT
     yield f'<text x="{LEFT - 46}" y="15" font-weight="600">{escape(name)}{", logarithmic" if up.log else ""}</text>'
@@ -192,6 +196,8 @@ def _frame(name: str, across: Scale, up: Scale, tall: int, x: XAxis) -> Iterator
             yield f'<path d="M{at:.1f} {HEAD}V{bottom + 4}" stroke="#000" opacity=".13"/>'
             yield f'<text x="{at:.1f}" y="{bottom + 17}" text-anchor="middle">{label}</text>'
     yield f'<path d="M{LEFT} {HEAD}V{bottom}h{wide}" stroke="{PAGE["light"].edge}" fill="none"/>'
+    if empty:
+        yield f'<text x="{LEFT + wide / 2}" y="{(HEAD + bottom) / 2 + 4}" text-anchor="middle">no values</text>'
 
 
 def _lines(own: list[Line], across: Scale, up: Scale, tall: int, x: XAxis) -> Iterator[str]:
@@ -199,13 +205,15 @@ def _lines(own: list[Line], across: Scale, up: Scale, tall: int, x: XAxis) -> It
     bottom, wide = tall - FOOT, WIDTH - LEFT - RIGHT
     ends: list[float] = []
     for line in own:
-        steps = np.arange(1.0, len(line.values) + 1)
-        at, value = thin(line.times if x == "seconds" else steps, line.values, max(8, MAX_COLUMNS // (len(own) + 2)))
-        xs, ys = LEFT + across(at) * wide, bottom - up(value) * (bottom - HEAD)
+        at, value = line.times if x == "seconds" else np.arange(1.0, len(line.values) + 1), line.values
         color, marker = look(line)
+        if len(value) > MAX_POINTS:
+            at, low, value, high = condense(at, value, max(8, MAX_POINTS // (len(own) + 1)))
+            edges = (bottom - np.clip(up(side), 0, 1) * (bottom - HEAD) for side in (low, high))
+            yield f'<path d="{_outline(LEFT + across(at) * wide, *edges)}" fill="{color}" opacity=".25"/>'
+        xs, ys = LEFT + across(at) * wide, bottom - up(value) * (bottom - HEAD)
         yield f'<path d="{_path(xs, ys)}" stroke="{color}" stroke-width="2" stroke-linejoin="round" fill="none"/>'
-        shown = _marked(xs, ys, line.ranks[0])
-        yield "".join(f'<path transform="translate({xs[i]:.1f} {ys[i]:.1f})" d="{SHAPES[marker]}" fill="{color}"/>' for i in shown)
+        yield "".join(f'<path transform="translate({xs[i]:.1f} {ys[i]:.1f})" d="{SHAPES[marker]}" fill="{color}"/>' for i in _marked(xs, ys, line.ranks[0]))
         ends.append(float(ys[np.isfinite(ys)][-1]) if np.isfinite(ys).any() else math.nan)
     for line, y in zip(own, spread(ends, 15.0, bottom), strict=True):
         if math.isfinite(y):
@@ -255,6 +263,12 @@ def _path(xs: Numbers, ys: Numbers) -> str:
             out.append(f"{pen}{x:.1f} {y:.1f}")
         pen = "L" if math.isfinite(y) else "M"
     return "".join(out)
+
+
+def _outline(xs: Numbers, lows: Numbers, highs: Numbers) -> str:
+    """The SVG path round a band: there along the top, back along the bottom."""
+    shown = np.isfinite(lows) & np.isfinite(highs)
+    return _path(np.concatenate((xs[shown], xs[shown][::-1])), np.concatenate((highs[shown], lows[shown][::-1])))
 
 
 def _marked(xs: Numbers, ys: Numbers, rank: int) -> list[int]:

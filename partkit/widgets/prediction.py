@@ -1,0 +1,130 @@
+"""Your guess, then the run, then the difference. Committing to a guess first is what makes the answer stick.
+
+    prediction = pk.Prediction("How many messages does each of 4 ranks send?", unit="messages")
+    prediction                                              a box and a button
+    ...                                                     the run
+    prediction.reveal(world.trace.num_messages(rank=0))     guess, answer, difference
+
+It never blocks: a notebook that runs from top to bottom without a reader takes the default guess, if it was given one. Once a
+guess is committed, the form in the output is replaced by the guess as plain text, which is what a saved notebook keeps.
+
+Source: prediction before observation, Crouch, Fagen, Callan and Mazur 2004, "Classroom demonstrations: Learning tools or
+entertainment?".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+from partkit.figures.verdict import Answer, Verdict, judge, show
+from partkit.widgets.showing import Bundle, Outputs, is_static, widget_bundle
+
+
+class Prediction:
+    """A question that wants a guess before its answer.
+
+    Args:
+        question: in words.
+        unit: of a number, in the plural: ``"messages"``, ``"ms"``.
+        choices: for a guess that is one of several; a number if left out.
+        guess: taken where nobody can answer (`PARTKIT_STATIC=1`, no notebook).
+        tolerance: a number within this fraction of the answer is right.
+
+    Attributes:
+        guess: the guess that was committed, or None.
+
+    Raises:
+        ValueError: ``choices`` has fewer than two different ones, or ``guess`` is none that could be committed.
+
+    Example:
+        >>> prediction = Prediction("Which moves fewer bytes?", choices=["naive", "ring"])
+        >>> prediction.commit("ring")
+        >>> prediction.reveal("ring").right
+        True
+    """
+
+    def __init__(self, question: str, *, unit: str = "", choices: Sequence[str] | None = None, guess: Answer | None = None, tolerance: float = 0.0) -> None:
+        self.question, self.unit, self.tolerance = question, unit, tolerance
+        self.choices = None if choices is None else tuple(choices)
+        if self.choices is not None and len(set(self.choices)) < max(2, len(self.choices)):
+            raise ValueError(f"Prediction(choices={list(self.choices)!r}): give at least two, all different")
+        self.guess: Answer | None = None
+        self._default = None if guess is None else self._checked(guess)
+        self._outputs = Outputs()
+
+    def commit(self, guess: Answer) -> None:
+        """Fix the guess.
+
+        Raises:
+            ValueError: it is no number, none of the choices, or the second guess.
+        """
+        if self.guess is not None:
+            raise ValueError(f"commit({guess!r}): your guess is {show(self.guess, self.unit)} already; make a new Prediction to guess again")
+        self.guess = self._checked(guess)
+        self._outputs.replace(self._still)
+        self._outputs.forget()
+
+    def reveal(self, actual: Answer) -> Verdict:
+        """Lay the answer beside the guess; shows itself as a table.
+
+        Raises:
+            ValueError: ``actual`` is no number, or none of the choices.
+        """
+        if self.guess is None and self._default is not None and is_static():
+            self.commit(self._default)
+        return judge(self.question, self.guess, self._checked(actual), self.unit, self.tolerance)
+
+    def _checked(self, answer: Answer) -> Answer:
+        if self.choices is not None:
+            if answer not in self.choices:
+                raise ValueError(f"{answer!r} is none of the choices: {', '.join(map(repr, self.choices))}")
+            return answer
+        if isinstance(answer, bool | str) or not math.isfinite(answer):
+            raise ValueError(f"{answer!r} is no number; this prediction asks for one" + (f", in {self.unit}" if self.unit else ""))
+        return answer
+
+    # -- showing -------------------------------------------------------------------------------------------------
+
+    def _ipython_display_(self, **options: Any) -> None:
+        if is_static():
+            if self.guess is None and self._default is not None:
+                self.commit(self._default)
+            self._outputs.show(self._still(), replaceable=False)
+        elif self.guess is not None:
+            self._outputs.show(self._still(), replaceable=False)
+        else:
+            self._outputs.show(widget_bundle(self.form().model_id, self._still()), replaceable=True)
+
+    def form(self) -> Any:
+        """The box and the button, as an ipywidgets widget.
+
+        Raises:
+            ImportError: ipywidgets is not installed.
+        """
+        try:
+            import ipywidgets
+        except ImportError as missing:
+            raise ImportError("asking for a guess needs ipywidgets: pip install 'partkit[notebook]' (or call commit(guess))") from missing
+        wide = ipywidgets.Layout(width="auto")
+        answer = ipywidgets.FloatText(layout=ipywidgets.Layout(width="10em")) if self.choices is None else ipywidgets.RadioButtons(options=self.choices, layout=wide)
+        button = ipywidgets.Button(description="This is my guess", button_style="primary", layout=wide)
+        line = [answer] if self.choices is not None else [answer, ipywidgets.Label(self.unit)]
+        form = ipywidgets.VBox([ipywidgets.HTML(f"<b>{escape(self.question)}</b>"), ipywidgets.HBox([*line, button])])
+
+        def clicked(_: Any) -> None:
+            if self.guess is None:
+                self.commit(answer.value)
+            answer.disabled = button.disabled = True
+
+        button.on_click(clicked)
+        return form
+
+    def _still(self) -> Bundle:
+        guess = "no guess yet" if self.guess is None else f"your guess: {show(self.guess, self.unit)}"
+        return {"text/html": f"<p><b>{escape(self.question)}</b><br/>{escape(guess)}</p>", "text/plain": f"{self.question}\n  {guess}"}
+
+    def __repr__(self) -> str:
+        return str(self._still()["text/plain"])

@@ -1,0 +1,118 @@
+"""A prediction without a browser: what is committed, what is shown, what is refused."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+from partkit.widgets import showing
+from partkit.widgets.prediction import Prediction
+from partkit.widgets.showing import WIDGET
+
+QUESTION = "How many messages does each of 4 ranks send?"
+
+
+class Display:
+    """Stands in for IPython's display: keeps the bundles, hands out handles."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.shown: list[dict[str, Any]] = []
+        monkeypatch.setattr("IPython.display.display", self)
+
+    def __call__(self, bundle: dict[str, Any], *, raw: bool, display_id: bool = False) -> Display:
+        assert raw
+        self.shown.append(bundle)
+        return self
+
+    def update(self, bundle: dict[str, Any], *, raw: bool) -> None:
+        self.shown.append(bundle)
+
+
+@pytest.fixture
+def display(monkeypatch: pytest.MonkeyPatch) -> Display:
+    return Display(monkeypatch)
+
+
+@pytest.fixture
+def notebook(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if a kernel with a front end ran the test."""
+    monkeypatch.delenv("PARTKIT_STATIC", raising=False)
+    monkeypatch.setattr(showing, "_kernel", object)
+
+
+def test_without_a_reader_the_default_guess_counts(display: Display, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PARTKIT_STATIC", "1")
+    prediction = Prediction(QUESTION, unit="messages", guess=3)
+    prediction._ipython_display_()
+    assert display.shown == [
+        {
+            "text/html": f"<p><b>{QUESTION}</b><br/>your guess: 3 messages</p>",
+            "text/plain": f"{QUESTION}\n  your guess: 3 messages",
+        }
+    ]
+    assert prediction.reveal(6).words == "too low by 3 messages: the answer is 2 times your guess"
+
+
+def test_without_a_reader_and_a_default_nothing_blocks(display: Display, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PARTKIT_STATIC", "1")
+    prediction = Prediction(QUESTION)
+    prediction._ipython_display_()
+    assert "no guess yet" in display.shown[0]["text/plain"]
+    assert prediction.reveal(6).words == "no guess was made"
+
+
+def test_a_reader_is_not_given_the_default(notebook: None) -> None:
+    assert Prediction(QUESTION, guess=3).reveal(6).guess is None
+
+
+def test_the_form_is_replaced_by_the_guess(notebook: None, display: Display) -> None:
+    prediction = Prediction(QUESTION, unit="messages")
+    form = prediction.form()
+    prediction.form = lambda: form  # type: ignore[method-assign]
+    prediction._ipython_display_()
+    assert WIDGET in display.shown[0] and "no guess yet" in display.shown[0]["text/plain"]
+    box, button = form.children[1].children[0], form.children[1].children[2]
+    box.value = 5.0
+    button.click()
+    assert prediction.guess == 5 and box.disabled and button.disabled
+    assert WIDGET not in display.shown[1] and "your guess: 5 messages" in display.shown[1]["text/html"]
+    button.click()
+    assert prediction.guess == 5
+    form.close()
+
+
+def test_choices_are_radio_buttons(notebook: None) -> None:
+    prediction = Prediction("Which?", choices=["naive", "ring"])
+    form = prediction.form()
+    assert form.children[1].children[0].options == ("naive", "ring")
+    form.children[1].children[0].value = "ring"
+    form.children[1].children[1].click()
+    assert prediction.reveal("naive").words == "not this time"
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Prediction("q", choices=["a"]), "at least two"),
+        (lambda: Prediction("q", choices=["a", "a"]), "all different"),
+        (lambda: Prediction("q", choices=["a", "b"], guess="c"), "'c' is none of the choices: 'a', 'b'"),
+        (lambda: Prediction("q", unit="ms").commit("fast"), "'fast' is no number; this prediction asks for one, in ms"),
+        (lambda: Prediction("q").commit(float("nan")), "nan is no number"),
+        (lambda: [p := Prediction("q", unit="messages"), p.commit(1), p.commit(2)], "your guess is 1 message already"),
+    ],
+)
+def test_refusals(make: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        make()
+
+
+def test_case_W03_asking_needs_ipywidgets_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ipywidgets", None)
+    with pytest.raises(ImportError, match=r"partkit\[notebook\]"):
+        Prediction("q").form()
+
+
+def test_case_W12_its_text_is_the_same_in_every_run() -> None:
+    assert repr(Prediction(QUESTION)) == f"{QUESTION}\n  no guess yet"
