@@ -52,7 +52,7 @@ class Timeline(LiveView):
         >>> timeline.close()
     """
 
-    _esm = script("store.js", "paint.js", "view.js", "model.js")
+    _esm = script("common.js", "store.js", "paint.js", "view.js", "model.js")
     _css = read("view.css")
 
     selected = traitlets.Int(None, allow_none=True).tag(sync=True)

@@ -1,11 +1,5 @@
 // All events of a run as typed arrays, read from the blocks that partkit/figures/encoding.py writes. One store per model.
 const LANES = 16, SEND = 0, RECV = 1, COLUMNS = ["kind", "tag", "span", "site", "group", "nbytes", "hop"];
-const { abs, atan2, ceil, exp, floor, hypot, log10, max, min, round } = Math;
-
-const three = (x) => String(Number(x.toPrecision(3)));
-const unit = (x) => { const k = x ? max(0, min(3, -floor((log10(abs(x)) + 1e-4) / 3))) : 0; return [10 ** (-3 * k), ["s", "ms", "us", "ns"][k]]; };
-const seconds = (x) => { const [u, name] = unit(x); return `${three(x / u)} ${name}`; };
-const words = (n, noun) => `${n.toLocaleString("en-US")} ${noun}${n === 1 ? "" : "s"}`;
 const bytes = (n) => { const p = n < 1000 ? 0 : floor(log10(n) / 3); return p ? `${three(n / 1000 ** p)} ${"kMGTP"[p - 1]}B` : words(n, "byte"); };
 
 class Store {

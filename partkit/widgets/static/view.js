@@ -1,14 +1,6 @@
 // One place where a model is shown: its elements, what it listens to, and how to move about in it.
 const MAX_ROWS = 200;
 
-const make = (tag, parent, textContent = "", className = "") => {
-  const node = Object.assign(document.createElement(tag), { textContent, className });
-  parent?.append(node);
-  return node;
-};
-
-const dots = (...parts) => parts.filter(Boolean).join(" · ");
-
 class View {
   // `seen` is called once the element is on a page: before, it has neither size nor style.
   constructor(store, model, el, seen) {
