@@ -100,8 +100,8 @@ class Notes:
         """A sentence about names that no rank has used; empty if there are none."""
         missing = [repr(name) for name in self.names if name not in self._series]
         seen = dict.fromkeys(self.trace.strings[tag] for tag in np.unique(self.trace.columns["tag"][self.trace.columns["kind"] == KIND_CODE["metric"]]))
-        noted = f"noted are {', '.join(map(repr, seen))}" if seen else "no rank called comm.log"
-        return f"nothing noted as {', '.join(missing)}; {noted}" if missing else ""
+        others = f", but as {', '.join(map(repr, seen))}" if seen else ""
+        return f"nothing noted as {', '.join(missing)}{others}" if missing else ""
 
 
 def lines(trace: Trace, *names: str) -> list[Line]:

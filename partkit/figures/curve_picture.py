@@ -78,26 +78,27 @@ def bundle(trace: Trace, names: Sequence[str] = (), *, x: XAxis = "step", log: b
     notes.update()
     found = notes.lines()
     band = "band: lowest to highest, line: mean" if any(len(line.values) > MAX_POINTS for line in found) else ""
-    caption = "; ".join(filter(None, (headline(trace, found), notes.unknown(), band)))
+    head = "; ".join(filter(None, (headline(trace, found), notes.unknown())))
+    caption = "; ".join(filter(None, (head, band)))
     words = [f"{line.name} of {line.label}: {_fact(line)}" for line in found[:MAX_LINES]]
     tables = [summary_table(found), step_table(found)] if found else []
     return {
         "text/html": figure(svg(trace, found, names, x=x, log=log), f"Curve of {'; '.join([caption, *words])}", caption, tables, title),
-        "text/plain": plain_text(trace, found, title),
+        "text/plain": plain_text(head, found, title),
     }
 
 
 def headline(trace: Trace, found: list[Line]) -> str:
-    """``loss and accuracy, 480 values of 4 ranks``."""
+    """``loss and accuracy, 480 values of 4 ranks``; the same in every run."""
     names = list(dict.fromkeys(line.name for line in found))
-    what = " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:]))) or "nothing"
+    what = " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
     number = sum(len(line.values) * len(line.ranks) for line in found)
-    running = "" if trace.finished.is_set() else "; still running"
-    return f"{what}, {count(number, 'value')} of {count(trace.size, 'rank')}{running}"
+    noted = f"{what}, {count(number, 'value')} of {count(trace.size, 'rank')}" if found else "no metric noted with comm.log"
+    return noted + ("" if trace.finished.is_set() else "; still running")
 
 
-def plain_text(trace: Trace, found: list[Line], title: str = "") -> str:
-    """Headline, then per line the number of values, the first, the last, the minimum and its step, with four digits.
+def plain_text(head: str, found: list[Line], title: str = "") -> str:
+    """The head, then per line the number of values, the first, the last, the minimum and its step, with four digits.
 
     Example:
         >>> from partkit.tracing import Event
@@ -107,7 +108,7 @@ def plain_text(trace: Trace, found: list[Line], title: str = "") -> str:
         metric   ranks  values  first    last  minimum  at step
           loss  rank 0       3      1  0.3333   0.3333        3
     """
-    head = f"{title}: {headline(trace, found)}" if title else headline(trace, found)
+    head = f"{title}: {head}" if title else head
     if not found:
         return head
     rows = [("metric", "ranks", "values", "first", "last", "minimum", "at step"), *(_row(line) for line in found[:MAX_LINES])]

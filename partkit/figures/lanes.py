@@ -48,7 +48,7 @@ class Lanes:
 
     def place(self, rows: Columns, strings: list[str]) -> Places:
         """``rank * LANES + lane`` for each row; rows of one rank come in the order of their ends. Shape (events,)."""
-        home = rows["rank"].astype(np.uint16) * np.uint16(LANES) + self._home_lanes(rows, strings)
+        home: Places = rows["rank"].astype(np.uint16) * np.uint16(LANES) + self._home_lanes(rows, strings)
         order = np.argsort(home, kind="stable")  # radix sort; each place's events stay in their order
         start, end, sorted_home = rows["start"][order], rows["end"][order], home[order]
         first = np.flatnonzero(np.concatenate(([True], sorted_home[1:] != sorted_home[:-1]))) if len(rows) else np.zeros(0, dtype=np.int64)
@@ -68,7 +68,7 @@ class Lanes:
         if known < len(strings):
             more = [text.count("/") + 1 if text else 0 for text in strings[known:]]
             self._depth = np.concatenate((self._depth, np.array(more, dtype=np.int64)))
-        lane = np.minimum(self._depth[rows["span"]], DEPTHS[-1]).astype(np.uint16)
+        lane: Places = np.minimum(self._depth[rows["span"]], DEPTHS[-1]).astype(np.uint16)
         lane[rows["kind"] == KIND_CODE["send"]] = SEND[0]
         lane[rows["kind"] == KIND_CODE["recv"]] = RECV[0]
         return lane

@@ -78,9 +78,13 @@ PAGE: dict[Theme, Paint] = {"light": Paint("#ffffff", "#1f2328"), "dark": Paint(
 def style_specs() -> list[StyleSpec]:
     """All styles, in the order of `partkit.tracing.KINDS`, as JSON."""
     return [
-        {"name": kind, "letter": style.letter, "hatch": style.hatch, "light": [*style.light, ink(style.light.fill)], "dark": [*style.dark, ink(style.dark.fill)]}
+        {"name": kind, "letter": style.letter, "hatch": style.hatch, "light": _colors(style.light), "dark": _colors(style.dark)}
         for kind, style in ((kind, STYLES[kind]) for kind in KINDS)
     ]
+
+
+def _colors(paint: Paint) -> list[str]:
+    return [*paint, ink(paint.fill)]
 
 
 def luminance(color: str) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partkit.figures.palette import STYLES
-from partkit.figures.units import CLOCK_NAMES, count, nbytes, seconds
+from partkit.figures.units import CLOCK_NAMES, count, seconds
 from partkit.tracing import KIND_CODE, KINDS, Columns, Event, Kind, Trace
 
 MAX_LINES = 16
@@ -47,10 +47,7 @@ def rank_summaries(trace: Trace) -> list[RankSummary]:
     number = np.bincount(key, minlength=size).reshape(-1, len(KINDS)).tolist()
     volume = np.bincount(key, rows["nbytes"], minlength=size).reshape(-1, len(KINDS)).astype(np.int64).tolist()  # exact below 2**53
     compute, collective, send, recv = (KIND_CODE[kind] for kind in ("compute", "collective", "send", "recv"))
-    return [
-        RankSummary(rank, n[compute], n[collective], n[send], v[send], n[recv], v[recv])
-        for rank, (n, v) in enumerate(zip(number, volume, strict=True))
-    ]
+    return [RankSummary(rank, n[compute], n[collective], n[send], v[send], n[recv], v[recv]) for rank, (n, v) in enumerate(zip(number, volume, strict=True))]
 
 
 def headline(trace: Trace) -> str:

@@ -122,7 +122,8 @@ def _frame(layout: _Layout, trace: Trace) -> Iterator[str]:
     marks = axis(layout.begin, layout.begin + layout.plot / layout.scale, 8)
     for tick, label in zip(marks.ticks, marks.labels, strict=True):
         x = _number(layout.x(tick))
-        yield f'<path d="M{x} {TOP}V{_number(bottom + 4)}" stroke="#000" opacity=".15"/><text x="{x}" y="{_number(bottom + 17)}" text-anchor="middle">{label}</text>'
+        yield f'<path d="M{x} {TOP}V{_number(bottom + 4)}" stroke="#000" opacity=".15"/>'
+        yield f'<text x="{x}" y="{_number(bottom + 17)}" text-anchor="middle">{label}</text>'
     yield f'<path d="M{GUTTER} {_number(bottom)}h{_number(layout.plot)}" stroke="#1f2328"/>'
     yield f'<text x="{WIDTH - 10}" y="{_number(bottom + 32)}" text-anchor="end">{marks.unit}, {CLOCK_NAMES[trace.clock]}</text>'
 
@@ -130,11 +131,13 @@ def _frame(layout: _Layout, trace: Trace) -> Iterator[str]:
 def _patterns() -> Iterator[str]:
     """Fill and hatch of each kind, under the name of its letter."""
     yield "<defs>"
-    yield '<marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" markerUnits="userSpaceOnUse" orient="auto"><path d="M0 0L8 4L0 8z"/></marker>'
+    size = 'viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" markerUnits="userSpaceOnUse"'
+    yield f'<marker id="head" {size} orient="auto"><path d="M0 0L8 4L0 8z"/></marker>'
     for style in STYLES.values():
         lines = {"": "", "/": "M0 8L8 0", "\\": "M0 0L8 8", "x": "M0 8L8 0M0 0L8 8"}[style.hatch]
         hatch = f'<path d="{lines}" stroke="{style.light.edge}" opacity=".5"/>' if lines else ""
-        yield f'<pattern id="{style.letter}" width="8" height="8" patternUnits="userSpaceOnUse"><rect width="8" height="8" fill="{style.light.fill}"/>{hatch}</pattern>'
+        tile = f'<rect width="8" height="8" fill="{style.light.fill}"/>{hatch}'
+        yield f'<pattern id="{style.letter}" width="8" height="8" patternUnits="userSpaceOnUse">{tile}</pattern>'
     yield "</defs>"
 
 
@@ -153,7 +156,8 @@ def _boxes(layout: _Layout) -> list[tuple[float, float, float, float]]:
     out = []
     for row, place in zip(layout.rows, layout.places.tolist(), strict=True):
         y, tall = layout.y(place)
-        out.append((layout.x(float(row["start"])), y, max(3.0 if row["kind"] == KIND_CODE["metric"] else 1.0, float(row["end"] - row["start"]) * layout.scale), max(1.0, tall - 1)))
+        least = 3.0 if row["kind"] == KIND_CODE["metric"] else 1.0  # a metric is a moment
+        out.append((layout.x(float(row["start"])), y, max(least, float(row["end"] - row["start"]) * layout.scale), max(1.0, tall - 1)))
     return out
 
 

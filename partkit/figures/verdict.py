@@ -1,11 +1,11 @@
 """A guess beside what came out, and the difference in words. Pure; `partkit.widgets.prediction` asks for the guess.
 
-    guess     actual    in words
-    12        12        right
-    6         12        too low by 6 messages: the answer is 2 times your guess
-    11        12        too low by 1 message
-    "naive"   "ring"    not this time
-    None      12        no guess was made
+guess     actual    in words
+12        12        right
+6         12        too low by 6 messages: the answer is 2 times your guess
+11        12        too low by 1 message
+"naive"   "ring"    not this time
+None      12        no guess was made
 """
 
 from __future__ import annotations

@@ -109,9 +109,10 @@ class Prediction:
         except ImportError as missing:
             raise ImportError("asking for a guess needs ipywidgets: pip install 'partkit[notebook]' (or call commit(guess))") from missing
         wide = ipywidgets.Layout(width="auto")
-        answer = ipywidgets.FloatText(layout=ipywidgets.Layout(width="10em")) if self.choices is None else ipywidgets.RadioButtons(options=self.choices, layout=wide)
+        number = self.choices is None
+        answer = ipywidgets.FloatText(layout=ipywidgets.Layout(width="10em")) if number else ipywidgets.RadioButtons(options=self.choices, layout=wide)
         button = ipywidgets.Button(description="This is my guess", button_style="primary", layout=wide)
-        line = [answer] if self.choices is not None else [answer, ipywidgets.Label(self.unit)]
+        line = [answer, ipywidgets.Label(self.unit)] if number else [answer]
         form = ipywidgets.VBox([ipywidgets.HTML(f"<b>{escape(self.question)}</b>"), ipywidgets.HBox([*line, button])])
 
         def clicked(_: Any) -> None:

@@ -48,12 +48,13 @@ class Outputs:
 
     def show(self, bundle: Bundle, *, replaceable: bool) -> None:
         """Show ``bundle`` in the output of the cell that runs."""
-        from IPython.display import display
+        from IPython import display
 
+        show: Any = display.display  # IPython has no annotations
         if replaceable:
-            self._handles.append(display(bundle, raw=True, display_id=True))
+            self._handles.append(show(bundle, raw=True, display_id=True))
         else:
-            display(bundle, raw=True)
+            show(bundle, raw=True)
 
     def replace(self, make: Callable[[], Bundle]) -> None:
         """Put what ``make`` gives into every output, on the screen and in the stored notebook."""

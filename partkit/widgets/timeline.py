@@ -59,7 +59,9 @@ class Timeline(LiveView):
 
     def __init__(self, source: Any, *, height: int | None = None, title: str = "") -> None:
         self._source = source
-        super().__init__(Feed(source), {"kinds": style_specs(), "html": read("timeline.html")}, title=title, height=height)
+        super().__init__(
+            Feed(source), {"kinds": style_specs(), "html": read("timeline.html").replace("<!-- legend -->", _legend())}, title=title, height=height
+        )
 
     @property
     def selected_event(self) -> Event | None:
@@ -77,3 +79,13 @@ class Timeline(LiveView):
 
     def _still(self) -> Bundle:
         return self._picture() if len(self.trace) <= _QUICK_PICTURE else dict(numbers_bundle(self.trace, self._title))
+
+
+def _legend() -> str:
+    """The letter and the name of each kind, with its colours on light and on dark pages as CSS variables."""
+    chips = []
+    for style in style_specs():
+        paints = {f"{theme}-{part}": color for theme in ("light", "dark") for part, color in zip(("fill", "edge", "ink"), style[theme], strict=True)}
+        variables = ";".join(f"--{name}:{color}" for name, color in paints.items())
+        chips.append(f'<span><i style="{variables}">{style["letter"]}</i>{style["name"]}</span>')
+    return "".join(chips)

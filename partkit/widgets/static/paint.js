@@ -58,10 +58,10 @@ function axis(v, c) {
   }
 }
 
-// Events from number `from` on.
-function bars(v, from) {
+// Events from number `from` to before `to`.
+function bars(v, from, to) {
   const s = v.store, k = v.plot / v.span, W = v.plot | 0, wide = ORDER.map(() => []), thin = ORDER.map(() => []), ys = {};
-  for (let i = from; i < s.n; i++) {
+  for (let i = from; i < to; i++) {
     const a = (s.start[i] - v.t0) * k, w = s.length[i] * k, place = s.place[i], kind = s.kind[s.detail[i]];
     if (a >= W || a + w < 0) continue;
     const at = (ys[place] ??= y(v, place));

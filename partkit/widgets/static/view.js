@@ -34,11 +34,8 @@ class View {
     Object.assign(this, { ink: color, paper: backgroundColor });
     this.root.dataset.theme = theme;
     this.title.textContent = this.meta.title;
-    this.legend.replaceChildren();
     this.paints = this.model.get("look").kinds.map((kind) => {
-      const [fill, edge, ink] = kind[theme], paint = { ...kind, fill, edge, ink }, chip = make("span", this.legend);
-      make("i", chip, kind.letter).style.cssText = `background:${fill};border-color:${edge};color:${ink}`;
-      chip.append(kind.name);
+      const [fill, edge, ink] = kind[theme], paint = { ...kind, fill, edge, ink };
       return { ...paint, pattern: hatch(paint) };
     });
     this.resize();
@@ -76,14 +73,16 @@ class View {
     if (selected !== this.selected) { this.selected = selected < s.n ? selected : -1; this.reveal(this.selected); }
     this.follow();
     if (this.drawn < 0) background(this);
-    bars(this, this.drawn);
-    if (this.drawn < s.n && !this.table.hidden) this.fill();
-    this.drawn = s.n;
+    // A block that came at once is drawn over some frames, so that it flows.
+    const from = this.drawn, to = from && this.meta.live && !this.calm.matches ? from + ceil((s.n - from) * 0.6) : s.n;
+    bars(this, from, to);
+    if (from < to && !this.table.hidden) this.fill();
+    this.drawn = to;
     this.frame = 0;
-    if (!s.pair()) this.schedule();
+    if (!s.pair() || to < s.n) this.schedule();
     overlay(this);
     this.say();
-    Object.assign(this.over.dataset, { painted: s.n, frames: ++this.frames });
+    Object.assign(this.over.dataset, { painted: to, frames: ++this.frames });
   }
 
   // Show the whole run ("all") or its newest part ("tail"), with room for what comes while it is live.
