@@ -211,7 +211,7 @@ def other_forward(clue: Clue) -> str:
 
 def half_precision(clue: Clue) -> str:
     """Every number is a float16 or a bfloat16, those in one process are not."""
-    for dtype in (torch.float16, torch.bfloat16):
+    for dtype in (torch.bfloat16, torch.float16):  # most bfloat16 numbers are float16 numbers too
         mine, right = clue.mine, clue.pair.right
         if (
             right.dtype in (torch.float32, torch.float64)

@@ -87,9 +87,11 @@ def pairs(
         noted = {rank: seen[step] for rank, seen in enumerate(by_step) if step in seen}
         yield from _outputs(noted, expected[step])
         yield from _loss(noted, expected[step], combine)
-        kinds: list[What] = ["gradient"] * (step != START) + ["weight"] + ["buffer"] * buffers
-        for what in kinds:
-            yield from _tensors(what, noted, expected[step])
+        if step != START:
+            yield from _tensors("gradient", noted, expected[step])
+        yield from _tensors("weight", noted, expected[step])
+        if buffers:
+            yield from _tensors("buffer", noted, expected[step])
 
 
 def _outputs(noted: Noted, right: Observation) -> Iterator[Pair | Missing]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -28,7 +29,7 @@ def make_net(seed: int = 0) -> nn.Sequential:
     """Three layers whose sizes divide by nothing; float64."""
     torch.manual_seed(seed)
     layers: list[nn.Module] = []
-    for inputs, outputs in zip(LAYERS[:-1], LAYERS[1:], strict=True):
+    for inputs, outputs in pairwise(LAYERS):
         layers += [nn.Linear(inputs, outputs), nn.Tanh()]
     return nn.Sequential(*layers[:-1]).double()
 
@@ -420,7 +421,7 @@ def test_buckets_go_on_while_backward_does(live_world: LiveWorld) -> None:
     assert [e.tag for e in buckets] == [f"all_reduce[sum, bucket {i}]" for i in range(6)]
     assert all(backward.start < e.start < backward.end for e in buckets)
     assert all(e.end < backward.end for e in buckets[:4])  # the last two are in their second and first half when it ends
-    assert all(a.start < b.start < a.end for a, b in zip(buckets, buckets[1:], strict=False))
+    assert all(a.start < b.start < a.end for a, b in pairwise(buckets))
     assert forward.end <= backward.start
     assert {e.span for e in events if e.kind in ("send", "recv") and e.tag in ("scatter", "gather")} == {
         "backward/all_reduce",
