@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from partkit.tracing import Event as Event
     from partkit.tracing import Trace as Trace
     from partkit.watching import watch as watch
+    from partkit.widgets.curve import Curve as Curve
     from partkit.widgets.prediction import Prediction as Prediction
     from partkit.widgets.timeline import Timeline as Timeline
     from partkit.worlds.world import World as World
@@ -41,6 +42,7 @@ __version__ = "0.1.0"
 _HOME = {
     "Cluster": "partkit.cluster",
     "Communicator": "partkit.communicator",
+    "Curve": "partkit.widgets.curve",
     "DataParallel": "partkit.data_parallel",
     "Device": "partkit.cluster",
     "Event": "partkit.tracing",

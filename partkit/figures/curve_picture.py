@@ -202,25 +202,29 @@ def _frame(name: str, across: Scale, up: Scale, tall: int, x: XAxis, *, empty: b
 
 
 def _lines(own: list[Line], across: Scale, up: Scale, tall: int, x: XAxis) -> Iterator[str]:
-    """The lines with their markers, and their names at their ends."""
+    """Bands, then lines with their markers, then their names at their ends."""
     bottom, wide = tall - FOOT, WIDTH - LEFT - RIGHT
-    ends: list[float] = []
+    bands, strokes, ends = [], [], []
     for line in own:
         at, value = line.times if x == "seconds" else np.arange(1.0, len(line.values) + 1), line.values
         color, marker = look(line)
         if len(value) > MAX_POINTS:
             at, low, value, high = condense(at, value, max(8, MAX_POINTS // (len(own) + 1)))
             edges = (bottom - np.clip(up(side), 0, 1) * (bottom - HEAD) for side in (low, high))
-            yield f'<path d="{_outline(LEFT + across(at) * wide, *edges)}" fill="{color}" opacity=".25"/>'
+            bands.append(f'<path d="{_outline(LEFT + across(at) * wide, *edges)}" fill="{color}" opacity=".22"/>')
         xs, ys = LEFT + across(at) * wide, bottom - up(value) * (bottom - HEAD)
-        yield f'<path d="{_path(xs, ys)}" stroke="{color}" stroke-width="2" stroke-linejoin="round" fill="none"/>'
-        yield "".join(f'<path transform="translate({xs[i]:.1f} {ys[i]:.1f})" d="{SHAPES[marker]}" fill="{color}"/>' for i in _marked(xs, ys, line.ranks[0]))
+        strokes.append(f'<path d="{_path(xs, ys)}" stroke="{color}" stroke-width="2" stroke-linejoin="round" fill="none"/>')
+        strokes += [_mark(marker, color, xs[i], ys[i]) for i in _marked(xs, ys, line.ranks[0])]
         ends.append(float(ys[np.isfinite(ys)][-1]) if np.isfinite(ys).any() else math.nan)
+    yield from (*bands, *strokes)
     for line, y in zip(own, spread(ends, 15.0, bottom), strict=True):
         if math.isfinite(y):
             color, marker = look(line)
-            yield f'<path transform="translate({WIDTH - RIGHT + 12} {y:.1f})" d="{SHAPES[marker]}" fill="{color}"/>'
-            yield f'<text x="{WIDTH - RIGHT + 22}" y="{y + 4.5:.1f}">{line.label}</text>'
+            yield f'{_mark(marker, color, WIDTH - RIGHT + 12, y)}<text x="{WIDTH - RIGHT + 22}" y="{y + 4.5:.1f}">{line.label}</text>'
+
+
+def _mark(marker: str, color: str, x: float, y: float) -> str:
+    return f'<path transform="translate({x:.1f} {y:.1f})" d="{SHAPES[marker]}" fill="{color}"/>'
 
 
 def look(line: Line) -> tuple[str, str]:

@@ -34,7 +34,8 @@ window.ready = true;
 
 def page(widget: Any, *, style: str = "", **changes: Any) -> str:
     """HTML that shows ``widget`` in its present state; ``changes`` are other values for its synced traits."""
-    state = {name: getattr(widget, name) for name in ("look", "meta", "snapshot", "selected")} | changes
+    own = [name for name in widget.trait_names(sync=True) if not name.startswith("_") and name not in ("layout", "tabbable", "tooltip")]
+    state = {name: getattr(widget, name) for name in own} | changes
     buffers = {name: base64.b64encode(value).decode() for name, value in state.items() if isinstance(value, bytes)}
     plain = {name: value for name, value in state.items() if not isinstance(value, bytes)}
     return PAGE % {

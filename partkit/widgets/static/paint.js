@@ -60,16 +60,17 @@ function axis(v, c) {
 
 // Events from number `from` to before `to`.
 function bars(v, from, to) {
-  const s = v.store, k = v.plot / v.span, W = v.plot | 0, wide = ORDER.map(() => []), thin = ORDER.map(() => []), ys = {};
+  const { start, length, place, detail, kind: kinds } = v.store, { t0, tall, mark } = v, k = v.plot / v.span, W = v.plot | 0;
+  const wide = ORDER.map(() => []), thin = ORDER.map(() => []), ys = [];
   for (let i = from; i < to; i++) {
-    const a = (s.start[i] - v.t0) * k, w = s.length[i] * k, place = s.place[i], kind = s.kind[s.detail[i]];
+    const a = (start[i] - t0) * k, w = length[i] * k, kind = kinds[detail[i]];
     if (a >= W || a + w < 0) continue;
-    const at = (ys[place] ??= y(v, place));
-    if (at[0] + at[1] <= 0 || at[0] >= v.tall) continue;
+    const at = (ys[place[i]] ??= y(v, place[i]));
+    if (at[0] + at[1] <= 0 || at[0] >= tall) continue;
     if (w >= 1 || kind === 5) { wide[kind].push(i); continue; }
     const pixel = max(0, at[0] | 0) * W + max(0, a | 0);
-    if (v.mark[pixel] & (1 << kind)) { v.merged = true; continue; }
-    v.mark[pixel] |= 1 << kind;
+    if (mark[pixel] & (1 << kind)) { v.merged = true; continue; }
+    mark[pixel] |= 1 << kind;
     thin[kind].push([a | 0, at]);
   }
   const c = v.main.getContext("2d");

@@ -22,19 +22,21 @@ class Store {
       this.strings.push(...head.strings);
       this.learn(take(Float64Array, head.details * COLUMNS.length));
       this.grow(first + n);
-      const start = take(Float32Array, n);
-      this.length.set(take(Float32Array, n), first);
-      this.place.set(take(Uint16Array, n), first);
+      const start = take(Float32Array, n), length = take(Float32Array, n), place = take(Uint16Array, n);
+      this.length.set(length, first);
+      this.place.set(place, first);
       this.detail.set(take(Uint16Array, n), first);
       for (const [i, seq] of head.seq) this.odd.set(i, seq);
       for (const [i, value] of head.values) this.values.set(i, value);
       this.n += n;
-      for (let i = first; i < this.n; i++) {
-        this.start[i] = head.base + start[i - first];
-        this.last = max(this.last, this.end(i));
-        this.begin = min(this.begin, this.start[i]);
-        this.lanes |= 1 << this.place[i] % LANES;
+      let { begin, last, lanes } = this;
+      for (let i = 0; i < n; i++) {
+        const t = (this.start[first + i] = head.base + start[i]);
+        last = max(last, t + length[i]);
+        begin = min(begin, t);
+        lanes |= 1 << place[i] % LANES;
       }
+      Object.assign(this, { begin, last, lanes });
       at += -at & 7;
     }
   }

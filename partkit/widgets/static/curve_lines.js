@@ -1,0 +1,105 @@
+// The lines of a run's metrics, read from the blocks that partkit/figures/curve.py writes, and the scales they are drawn on.
+const digits = (x) => (abs(x) >= 1e4 && abs(x) < 1e7 ? x.toFixed(0) : String(Number(x.toPrecision(4))));
+
+class Line {
+  constructor(name, rank) { Object.assign(this, { name, rank, n: 0, time: new Float64Array(64), value: new Float64Array(64) }); }
+
+  // Points from number `first` on.
+  put(first, time, value) {
+    const n = (this.n = first + time.length);
+    for (const [column, part] of [["time", time], ["value", value]]) {
+      const old = this[column];
+      if (n > old.length) (this[column] = new Float64Array(2 * n)).set(old);
+      this[column].set(part, first);
+    }
+  }
+
+  x(i, axis) { return axis === "seconds" ? this.time[i] : i + 1; }
+
+  // The point whose x is nearest.
+  nearest(at, axis) {
+    let low = 0, high = this.n - 1;
+    while (low < high) { const middle = (low + high) >> 1; if (this.x(middle, axis) < at) low = middle + 1; else high = middle; }
+    return low > 0 && at - this.x(low - 1, axis) < this.x(low, axis) - at ? low - 1 : low;
+  }
+}
+
+class Store {
+  constructor() { this.reset(-1, 1); }
+
+  reset(run, size) { Object.assign(this, { run, size, n: 0, names: [], lines: [], shape: "" }); }
+
+  add(view) {
+    const buffer = view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength);
+    let at = 0;
+    const take = (type, n) => { const part = new type(buffer, at, n); at += part.byteLength; return part; };
+    while (at < buffer.byteLength) {
+      const size = take(Uint32Array, 2)[0], head = JSON.parse(new TextDecoder().decode(take(Uint8Array, size)));
+      this.lines = head.lines.map(([name, rank, label, first, n]) => {
+        const line = (first && this.lines.find((old) => old.name === name && old.rank === rank)) || new Line(name, rank);
+        line.put(first, take(Float64Array, n), take(Float64Array, n));
+        return Object.assign(line, { label });
+      });
+      this.names = head.names;
+      this.n += head.n;
+      this.shape = JSON.stringify([this.run, this.names, this.lines.map((line) => [line.name, line.label])]);
+    }
+  }
+}
+
+// From numbers to a place between 0 and 1; NaN for what has no place. The same rules as in partkit/figures/curve_picture.py.
+class Scale {
+  constructor(low, high, log = false) {
+    const f = (this.f = log ? log10 : (x) => x);
+    Object.assign(this, { low, high, log, base: f(low), size: f(high) - f(low) });
+  }
+
+  at(x) { const place = (this.f(x) - this.base) / this.size; return Number.isFinite(place) ? place : NaN; }
+
+  // With room round `low` and `high`; from 0 if that is not far below them.
+  static around([low, high], log) {
+    if (low > high) return Scale.around([0.1, 1], log);
+    const room = log ? max((high / low) ** 0.05, high > low ? 1.2 : 3) : 0.05 * (high - low) || abs(low) * 0.1 || 1;
+    return log ? new Scale(low / room, high * room, true) : new Scale(low >= 0 && low < 0.35 * high ? 0 : low - room, high + room);
+  }
+
+  ticks(rough) {
+    for (const digits of this.log ? [[1], [1, 2, 5]] : []) {
+      const found = [];
+      for (let k = floor(this.base); k <= this.base + this.size; k++) found.push(...digits.map((d) => d * 10 ** k).filter((x) => x >= this.low && x <= this.high));
+      if (found.length > 2) return found.filter((_, i) => i % ceil(found.length / max(3, rough)) === 0);
+    }
+    return roundNumbers(this.low, this.high, (this.high - this.low) / max(1, rough));
+  }
+}
+
+// The multiples of 1, 2 or 5 times a power of ten, at least `rough` apart.
+function roundNumbers(low, high, rough) {
+  const power = 10 ** floor(log10(rough)), step = [1, 2, 5, 10].find((m) => m * power >= rough * 0.999) * power, found = [];
+  for (let k = ceil(low / step - 1e-9); k <= high / step + 1e-9; k++) found.push(k * step);
+  return found;
+}
+
+// The lowest and the highest number of some lines that a scale can show.
+function range(lines, read, log) {
+  let low = Infinity, high = -Infinity;
+  for (const line of lines) {
+    for (let i = 0; i < line.n; i++) {
+      const x = read(line, i);
+      if (Number.isFinite(x) && (x > 0 || !log)) { low = min(low, x); high = max(high, x); }
+    }
+  }
+  return [low, high];
+}
+
+// Moved apart until neighbours have `gap` between them, with their middle where they want to be; those without room are left out.
+function spread(places, gap, bottom) {
+  const order = places.map((_, i) => i).filter((i) => places[i] >= 0).sort((a, b) => places[a] - places[b]).slice(0, floor(bottom / gap)), groups = [], out = [];
+  const top = (group) => max(0, min(bottom - gap * (group.length - 1), group.reduce((sum, i) => sum + places[i], 0) / group.length - gap * (group.length - 1) / 2));
+  for (const i of order) {
+    groups.push([i]);
+    for (let k = groups.length - 1; k > 0 && top(groups[k]) < top(groups[k - 1]) + gap * groups[k - 1].length; k--) groups[k - 1].push(...groups.pop());
+  }
+  for (const group of groups) group.forEach((i, k) => { out[i] = top(group) + gap * k; });
+  return out;
+}
