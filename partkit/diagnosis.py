@@ -109,10 +109,12 @@ def _mismatch(states: Mapping[int, RankState]) -> Diagnosis | None:
         if state.status != "blocked" or state.call is None:
             continue
         peers = [states[rank] for rank in state.call.group if rank in states and states[rank].status == "blocked"]
-        unlike = [p for p in peers if p.call is not None and not p.call.same_as(state.call)]
-        if unlike:
-            inside = [p for p in peers if p.call is not None]
-            return Diagnosis("mismatch", tuple(p.rank for p in inside), "ranks called different collectives:\n" + _fold(inside))
+        if any(p.call is None for p in peers):
+            return Diagnosis(
+                "mismatch", tuple(p.rank for p in peers), "some ranks are in a collective, others wait for a message outside of it:\n" + _fold(peers)
+            )
+        if not all(p.call is not None and p.call.same_as(state.call) for p in peers):
+            return Diagnosis("mismatch", tuple(p.rank for p in peers), "ranks called different collectives:\n" + _fold(peers))
     return None
 
 
@@ -132,10 +134,14 @@ def _unlike(states: Mapping[int, RankState]) -> Diagnosis | None:
     for state in states.values():
         for mine in state.posted:
             for theirs in states[mine.peer].posted if mine.op == "send" and mine.peer in states else ():
-                if theirs.op == "recv" and theirs.peer == state.rank:
+                if theirs.op == "recv" and theirs.peer == state.rank and not _same_call(state, states[mine.peer]):
                     reason = f"a send and a receive that do not fit:\n  rank {state.rank}: {mine}\n  rank {mine.peer}: {theirs}"
                     return Diagnosis("unlike", (state.rank, mine.peer), reason)
     return None
+
+
+def _same_call(one: RankState, other: RankState) -> bool:
+    return one.call is not None and other.call is not None and one.call.same_as(other.call)
 
 
 def _cycle(states: Mapping[int, RankState]) -> Diagnosis | None:

@@ -9,7 +9,7 @@ puts a world's wire through every promise of `partkit.transport.base`, with 1, 2
     rendezvous        a send is not done before its receive is posted, not even for one element
     never meet        messages that differ in tag, dtype or number of elements wait for their own kind
     empty, any dtype  tensors without elements; every dtype that torch can hold
-    to oneself        a rank sends to itself, if it receives before it waits
+    to oneself        a rank sends to itself, as to any other
     reuse             after wait, the sender's tensor is its own again
 
 Each promise is a function of one rank, ``promise(comm)``, that raises AssertionError in words: they are readable by themselves.
@@ -117,10 +117,12 @@ def every_dtype(comm: Communicator) -> None:
 
 
 def to_oneself(comm: Communicator) -> None:
-    """A rank sends to itself, in order, if it receives before it waits for the send."""
-    first, second = comm.isend(torch.tensor([1.0]), comm.rank), comm.isend(torch.tensor([2.0]), comm.rank)
-    buffers = [comm.irecv(torch.zeros(1), comm.rank).wait() for _ in range(2)]
-    _wait_all([first, second])
+    """A rank sends to itself, in order, whichever side it posts or waits for first."""
+    buffers = [torch.zeros(1), torch.zeros(1)]
+    early = comm.irecv(buffers[0], comm.rank)
+    sends = [comm.isend(torch.tensor([value]), comm.rank) for value in (1.0, 2.0)]
+    late = comm.irecv(buffers[1], comm.rank)
+    _wait_all([*sends, late, early])
     assert [buffer.item() for buffer in buffers] == [1.0, 2.0], "messages to oneself overtook each other"
     x = torch.arange(3.0)
     assert comm.sendrecv(x, comm.rank, torch.zeros(3), comm.rank).equal(x), "sendrecv with oneself changed the tensor"

@@ -76,6 +76,22 @@ def test_the_source_line_is_no_part_of_a_call() -> None:
     assert call(site="f.py:1").same_as(call(site="f.py:2"))
 
 
+def test_a_wait_outside_of_a_collective_that_others_are_in() -> None:
+    found = explain([wait(0, "recv", 1, "int64[]"), wait(1, "recv", 0, inside=call())])
+    assert (found.code, found.ranks) == ("mismatch", (0, 1))
+    assert found.reason.splitlines() == [
+        "some ranks are in a collective, others wait for a message outside of it:",
+        "  rank 0: recv int64[] from rank 1 at f.py:0",
+        "  rank 1: all_reduce #1 of float32[4], sum, ring at f.py:1",
+    ]
+
+
+def test_steps_of_one_collective_are_not_called_unlike() -> None:
+    group = (0, 1, 2)
+    steps = [wait(0, "send", 1, "float32[1]", "step 1", inside=call(group=group)), wait(1, "recv", 0, "float32[2]", "step 2", inside=call(group=group))]
+    assert explain([*steps, done(2)]).code == "missing"
+
+
 def test_a_rank_that_left_is_named_with_its_number_of_calls() -> None:
     found = explain([done(0, num_calls=2), wait(1, "recv", 0, inside=call(number=2), num_calls=3)])
     assert (found.code, found.ranks) == ("missing", (0,))

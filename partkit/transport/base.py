@@ -7,7 +7,7 @@ The contract, which every implementation keeps (`partkit.testing.check_transport
    (a rendezvous, even for one element); until then the sender must not change it.
 3. Messages that differ in tag, dtype or number of elements never meet: they wait, and whoever supervises the ranks
    explains why. (On gloo a receive buffer that is too small would end the process.)
-4. Tensors are contiguous and may be empty. A rank may send to itself, if it receives before it waits for the send.
+4. Tensors are contiguous and may be empty. A rank may send to itself, as to any other.
 """
 
 from __future__ import annotations

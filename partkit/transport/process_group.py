@@ -16,7 +16,7 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal
 from zlib import crc32
 
 import torch
@@ -56,7 +56,7 @@ class ProcessGroupTransport:
         self._group = group
         self._make_group = make_group
         self._native: dict[tuple[int, ...], Any] = {}
-        self._own_mail: dict[int, deque[Tensor]] = defaultdict(deque)
+        self._own: dict[int, deque[_OwnMessage]] = defaultdict(deque)  # by number: one side posted, the other still to come
 
     @property
     def rank(self) -> int:
@@ -75,16 +75,14 @@ class ProcessGroupTransport:
     def isend(self, tensor: Tensor, dst: int, tag: str) -> Work:
         number = wire_tag(tag, tensor)
         if dst == self.rank:
-            mail = self._own_mail[number]
-            mail.append(tensor)
-            return _OwnSend(tensor, mail)
+            return _post_to_oneself(_OwnMessage("send", tensor), self._own[number])
         work: Work = self._group.send([_on_wire(tensor)], dst, number)
         return work
 
     def irecv(self, buffer: Tensor, src: int, tag: str) -> Work:
         number = wire_tag(tag, buffer)
         if src == self.rank:
-            return _OwnRecv(buffer, self._own_mail[number])
+            return _post_to_oneself(_OwnMessage("recv", buffer), self._own[number])
         work: Work = self._group.recv([_on_wire(buffer)], src, number)
         return work
 
@@ -109,24 +107,24 @@ def _on_wire(tensor: Tensor) -> Tensor:
     return tensor if tensor.numel() else torch.zeros(1, dtype=torch.uint8, device=tensor.device)
 
 
-class _OwnSend:
-    """A send to oneself: done once the matching receive has taken the tensor."""
+class _OwnMessage:
+    """One side of a message from a rank to itself."""
 
-    def __init__(self, tensor: Tensor, mail: deque[Tensor]) -> None:
-        self._tensor, self._mail = tensor, mail
-
-    def wait(self) -> None:
-        while any(tensor is self._tensor for tensor in self._mail):
-            time.sleep(0.01)  # only this rank could receive it, so this is a deadlock: wait for the supervisor's verdict
-
-
-class _OwnRecv:
-    """A receive from oneself."""
-
-    def __init__(self, buffer: Tensor, mail: deque[Tensor]) -> None:
-        self._buffer, self._mail = buffer, mail
+    def __init__(self, side: Literal["send", "recv"], tensor: Tensor) -> None:
+        self.side, self.tensor, self.done = side, tensor, False
 
     def wait(self) -> None:
-        while not self._mail:
-            time.sleep(0.01)
-        self._buffer.copy_(self._mail.popleft())
+        while not self.done:
+            time.sleep(0.01)  # only this rank could post the other side, so this is a deadlock: wait for the supervisor's verdict
+
+
+def _post_to_oneself(mine: _OwnMessage, waiting: deque[_OwnMessage]) -> _OwnMessage:
+    """Meet the other side if it was posted before, and copy; otherwise wait in line for it."""
+    if not waiting or waiting[0].side == mine.side:
+        waiting.append(mine)
+        return mine
+    other = waiting.popleft()
+    sent, buffer = (mine, other) if mine.side == "send" else (other, mine)
+    buffer.tensor.copy_(sent.tensor)
+    mine.done = other.done = True
+    return mine

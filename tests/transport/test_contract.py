@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
@@ -54,20 +54,27 @@ class Loopback:
     rank, size = 0, 1
 
     def __init__(self) -> None:
-        self.mail: dict[Any, deque[torch.Tensor]] = defaultdict(deque)
+        self.sent: dict[str, list[torch.Tensor]] = defaultdict(list)
+        self.wanted: dict[str, list[torch.Tensor]] = defaultdict(list)
 
     def now(self) -> float:
         return 0.0
 
     def isend(self, tensor: torch.Tensor, dst: int, tag: str) -> Any:
-        self.mail[tag].append(tensor)
-        return Taken(lambda: None)
+        self.sent[tag].append(tensor)
+        return self.meet(tag)
 
     def irecv(self, buffer: torch.Tensor, src: int, tag: str) -> Any:
-        return Taken(lambda: buffer.copy_(self.take(tag)))
+        self.wanted[tag].append(buffer)
+        return self.meet(tag)
 
-    def take(self, tag: str) -> torch.Tensor:
-        return self.mail[tag].popleft()
+    def meet(self, tag: str) -> Any:
+        while self.sent[tag] and self.wanted[tag]:
+            self.copy(self.wanted[tag].pop(0), self.sent[tag].pop(0))
+        return Taken(lambda: None)
+
+    def copy(self, buffer: torch.Tensor, sent: torch.Tensor) -> None:
+        buffer.copy_(sent)
 
 
 class Taken:
@@ -75,14 +82,19 @@ class Taken:
         self.wait = wait
 
 
-class LastInFirstOut(Loopback):
-    def take(self, tag: str) -> torch.Tensor:
-        return self.mail[tag].pop()
+class Swapped(Loopback):
+    """Serves every second receive first."""
+
+    def meet(self, tag: str) -> Any:
+        if len(self.sent[tag]) == len(self.wanted[tag]) == 2:
+            self.sent[tag].reverse()
+            return super().meet(tag)
+        return Taken(lambda: None)
 
 
 class Halved(Loopback):
-    def irecv(self, buffer: torch.Tensor, src: int, tag: str) -> Any:
-        return Taken(lambda: buffer.copy_(self.take(tag)).mul_(0.5))
+    def copy(self, buffer: torch.Tensor, sent: torch.Tensor) -> None:
+        buffer.copy_(sent).mul_(0.5)
 
 
 def comm_over(wire: Any) -> Communicator:
@@ -93,7 +105,7 @@ def test_a_loopback_wire_keeps_the_promise_to_oneself() -> None:
     testing.to_oneself(comm_over(Loopback()))
 
 
-@pytest.mark.parametrize("broken", [LastInFirstOut, Halved])
+@pytest.mark.parametrize("broken", [Swapped, Halved])
 def test_a_broken_loopback_wire_is_caught(broken: type[Loopback]) -> None:
     with pytest.raises(AssertionError):
         testing.to_oneself(comm_over(broken()))
