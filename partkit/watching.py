@@ -41,7 +41,7 @@ class Operation(NamedTuple):
     """How to read one operator."""
 
     name: str
-    """What a reader knows it by: its name in ``torch.distributed``."""
+    """What a reader knows it by: its name in ``torch.distributed``; "message" on both sides of a point-to-point message."""
     payload: str = ""
     """The argument whose bytes count; empty for none."""
     kind: Kind = "collective"
@@ -65,9 +65,9 @@ OPERATIONS: dict[str, Operation] = {
     "c10d.scatter_": Operation("scatter", "output_tensors"),
     "c10d.barrier": Operation("barrier"),
     "c10d.monitored_barrier_": Operation("monitored_barrier"),
-    "c10d.send": Operation("send", "tensors", "send"),
-    "c10d.recv_": Operation("recv", "tensors", "recv"),
-    "c10d.recv_any_source_": Operation("recv", "tensors", "recv"),
+    "c10d.send": Operation("message", "tensors", "send"),
+    "c10d.recv_": Operation("message", "tensors", "recv"),
+    "c10d.recv_any_source_": Operation("message", "tensors", "recv"),
     "_c10d_functional.all_reduce": Operation("all_reduce", "input"),
     "_c10d_functional.all_reduce_": Operation("all_reduce", "input"),
     "_c10d_functional.all_reduce_coalesced": Operation("all_reduce_coalesced", "inputs"),
@@ -91,9 +91,10 @@ WRAPPERS = ("DTensor", "AsyncCollectiveTensor")
 def watch() -> Watching:
     """Note what torch.distributed does inside the ``with`` statement in the trace of this run.
 
-    Use it in a function that runs on a rank. Each operation becomes an event of kind "collective" ("send" and "recv" for
-    point-to-point) with its bytes on this rank, its group, the open spans, and the line of your code that led to it; its name
-    is that in torch.distributed, with "dist." before it. When it starts and ends: see `partkit.watching`.
+    Use it in a function that runs on a rank. Each operation becomes an event of kind "collective", called "dist." and its name
+    in torch.distributed, with its bytes on this rank, its group, the open spans, and the line of your code that led to it.
+    Point-to-point messages become events of kind "send" and "recv", called "dist.message" and their tag if that is not 0, and pair
+    up as partkit's own do. When an event ends: see `partkit.watching`.
 
     Raises:
         RuntimeError: called outside of a rank's function; there is no trace to write to.
@@ -153,7 +154,7 @@ class Watching(TorchDispatchMode):  # type: ignore[no-untyped-call]
             end=0.0,
             peer=None if peer is None else ranks[peer],
             nbytes=_num_bytes(arguments.get(operation.payload)),
-            tag=f"dist.{operation.name}",
+            tag=f"dist.{operation.name}" + (f" {arguments['tag']}" if arguments.get("tag") else ""),
             span=comm.open_spans,
             site=call_site(),
             group="" if len(ranks) == len(comm.ranks) else "ranks " + ",".join(map(str, ranks)),

@@ -98,13 +98,14 @@ def test_messages_are_sends_and_receives_that_pair_up(live_world: LiveWorld) -> 
     def step(comm: Any) -> None:
         for i in range(2):
             if comm.rank == 0:
-                dist.send(torch.ones(3 + i), 1)
+                dist.send(torch.ones(3 + i), 1, tag=7 * i)
             else:
-                dist.recv(torch.empty(3 + i), 0)
+                dist.recv(torch.empty(3 + i), 0, tag=7 * i)
 
     world = live_world(2)
     watched(world, step)
-    assert [(m.send.rank, m.recv.rank, m.send.nbytes) for m in world.trace.messages() if m.send.tag == m.recv.tag == "dist.message"] == [(0, 1, 12), (0, 1, 16)]
+    found = [(m.send.rank, m.recv.rank, m.send.tag, m.send.nbytes, m.recv.nbytes) for m in world.trace.messages()]
+    assert found == [(0, 1, "dist.message", 12, 12), (0, 1, "dist.message 7", 16, 16)]
 
 
 # -- when they end ---------------------------------------------------------------------------------------------------------
@@ -221,8 +222,8 @@ def test_fully_sharded_and_distributed_tensors(live_world: LiveWorld) -> None:
 
     events = watched(live_world(2), step)
     assert [(event.tag, event.nbytes) for event in events if event.span == "tensor"] == [("dist.scatter", 24), ("dist.all_reduce", 4)]
-    assert [(event.tag, event.nbytes) for event in events if event.span == "fsdp"][0] == ("dist.all_gather_single", 32)
-    assert ("dist.reduce_scatter_single", 64) in [(event.tag, event.nbytes) for event in events if event.span == "fsdp"]
+    sharded = [(event.tag, event.nbytes) for event in events if event.span == "fsdp"]
+    assert (sharded[0], sharded[-1]) == (("dist.all_gather_single", 32), ("dist.reduce_scatter_single", 64))
 
 
 @pytest.mark.live
