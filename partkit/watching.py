@@ -126,7 +126,9 @@ class Watching(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._awaited: dict[int, int] = {}
         """Memory of a functional operation's result -> its number."""
         self._messages: Counter[tuple[object, ...]] = Counter()
-        self._lock = threading.Lock()  # works end in threads of gloo
+        self._futures: dict[int, Any] = {}
+        """Of operations whose work tells when it is done."""
+        self._ended = threading.Condition()  # works end in threads of gloo
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if any(kind.__name__ in WRAPPERS for kind in types):
@@ -173,20 +175,27 @@ class Watching(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self._awaited[_memory(tensor)] = number
         elif isinstance(last, torch.ScriptObject):
             try:
-                c10d.Work.unbox(last).get_future().add_done_callback(lambda _: self._end(number))
-            except RuntimeError:  # the work of a send or a recv has no future
+                future = self._futures[number] = c10d.Work.unbox(last).get_future()
+            except RuntimeError:  # the work of a send or a recv has none
                 self._end(number)
+            else:
+                future.add_done_callback(lambda _: self._end(number))
         else:
             self._end(number)
 
     def _end(self, number: int, unfinished: str = "") -> None:
-        with self._lock:
+        with self._ended:
             event = self._under_way.pop(number, None)
-        if event is not None:
-            self._comm.note(event._replace(end=self._comm.now(), tag=event.tag + unfinished))
+            self._futures.pop(number, None)
+            if event is not None:
+                self._comm.note(event._replace(end=self._comm.now(), tag=event.tag + unfinished))
+            self._ended.notify_all()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         super().__exit__(kind, error, trace)  # type: ignore[no-untyped-call]
+        done = {number for number, future in list(self._futures.items()) if future.done()}
+        with self._ended:
+            self._ended.wait_for(lambda: not done & self._under_way.keys())  # whoever waited for them was told before `_end` was
         for number in list(self._under_way):
             self._end(number, "...")
 
