@@ -1,151 +1,17 @@
-"""What a run leaves behind: events of ranks, in columns, merged into one `Trace`.
-
-        rank 0   Recorder.add(...)  --.
-        rank 1   Recorder.add(...)  ---+--> Batch (a few kB of records) --> Trace.append(batch) --> pictures, counts, tests
-        rank 2   Recorder.add(...)  --'         while the run goes on
-
-A `Recorder` belongs to one rank and is cheap: one tuple appended for an event. A `Batch` is what travels. A `Trace` keeps
-the events of all ranks as columns of one numpy record array (61 bytes an event) and a table of strings, so that a million
-events are 61 MB and every summary is a few vector operations. Times are seconds since the start of the run, in the
-clock that the trace names: "wall", "virtual" or "planned".
-
-A send and its receive carry the same (src, dst, tag, seq): `Trace.messages` pairs them, and each pair is an arrow.
-"""
+"""All ranks' events, growing while the run goes on: columns of numpy, and what can be counted in them."""
 
 from __future__ import annotations
 
-import json
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast, overload
+from typing import cast, overload
 
 import numpy as np
 import numpy.typing as npt
 
-Kind = Literal["send", "recv", "compute", "span", "collective", "metric"]
-Clock = Literal["wall", "virtual", "planned"]
-KINDS: tuple[Kind, ...] = ("send", "recv", "compute", "span", "collective", "metric")
-KIND_CODE: dict[str, int] = {kind: code for code, kind in enumerate(KINDS)}
-
-RECORD = np.dtype(
-    [
-        ("rank", "<i4"),
-        ("kind", "<u1"),
-        ("start", "<f8"),
-        ("end", "<f8"),
-        ("peer", "<i4"),  # world rank of the other side, -1 for none
-        ("nbytes", "<i8"),
-        ("seq", "<i4"),
-        ("tag", "<i4"),  # this and the next three: index into the table of strings
-        ("span", "<i4"),
-        ("site", "<i4"),
-        ("group", "<i4"),
-        ("value", "<f8"),  # of a metric
-    ]
-)
-Columns = npt.NDArray[Any]
-
-
-class Event(NamedTuple):
-    """Something that one rank did between two moments."""
-
-    rank: int
-    kind: Kind
-    start: float
-    """Seconds since the start of the run."""
-    end: float
-    peer: int | None = None
-    """World rank of the other side of a message."""
-    nbytes: int = 0
-    tag: str = ""
-    """Name of the message, of the computation or of the span."""
-    seq: int = 0
-    """n-th message from src to dst under this tag, from 0."""
-    span: str = ""
-    """The collectives and spans around it, outermost first: ``step/all_reduce``."""
-    site: str = ""
-    """Source line that caused it: ``file:line`` or ``In [3]:4``."""
-    group: str = ""
-    """The communicator's name; empty for the whole world."""
-    value: float = 0.0
-    """The number that a metric notes."""
-
-
-class Batch(NamedTuple):
-    """Some events of one rank on their way into a `Trace`."""
-
-    new_strings: list[str]
-    """Strings this batch uses for the first time; they continue the rank's own table."""
-    records: Columns
-    """Dtype `RECORD`; times absolute, in the clock of the rank."""
-    new_sites: Sequence[str] = ()
-    """The same for source lines, which have a table of their own: whoever merges batches may rename them."""
-
-
-class Recorder:
-    """Collects the events of one rank.
-
-    Args:
-        rank: world rank.
-        enabled: a recorder that is not enabled keeps nothing.
-    """
-
-    def __init__(self, rank: int, *, enabled: bool = True) -> None:
-        self.rank = rank
-        self.enabled = enabled
-        self._events: deque[tuple[Any, ...]] = deque()  # append and popleft are atomic: written by one thread, drained by another
-        self._strings: dict[str, int] = {"": 0}
-        self._sites: dict[str, int] = {"": 0}
-
-    def add(
-        self,
-        kind: Kind,
-        start: float,
-        end: float,
-        peer: int = -1,
-        nbytes: int = 0,
-        seq: int = 0,
-        tag: str = "",
-        span: str = "",
-        site: str = "",
-        group: str = "",
-        value: float = 0.0,
-    ) -> None:
-        """Note one event. Times are absolute, in the transport's clock."""
-        if self.enabled:
-            self._events.append((self.rank, KIND_CODE[kind], start, end, peer, nbytes, seq, tag, span, site, group, value))
-
-    def __len__(self) -> int:
-        return len(self._events)
-
-    def drain(self) -> Batch | None:
-        """Take out all events so far; None if there are none."""
-        rows = [self._events.popleft() for _ in range(len(self._events))]
-        if not rows:
-            return None
-        strings, sites = self._strings, self._sites
-        known, known_sites = len(strings), len(sites)
-        table = [(*row[:7], *(_intern(strings, text) for text in row[7:9]), _intern(sites, row[9]), _intern(strings, row[10]), row[11]) for row in rows]
-        return Batch(list(strings)[known:], np.array(table, dtype=RECORD), list(sites)[known_sites:])
-
-    def reset(self) -> None:
-        """Forget events and strings: the next batch starts a new trace."""
-        self._events.clear()
-        self._strings, self._sites = {"": 0}, {"": 0}
-
-
-def _intern(table: dict[str, int], text: str) -> int:
-    """The number of ``text`` in ``table``, a new one if need be."""
-    return table.setdefault(text, len(table))
-
-
-class Message(NamedTuple):
-    """A send event and its receive event."""
-
-    send: Event
-    recv: Event
+from partkit.tracing.events import KIND_CODE, KINDS, RECORD, Clock, Columns, Event, Kind, Message
+from partkit.tracing.recorder import Batch, Recorder
 
 
 class Trace:
@@ -191,6 +57,16 @@ class Trace:
             recorders[e.rank].add(e.kind, e.start, e.end, peer, e.nbytes, e.seq, e.tag, e.span, e.site, e.group, e.value)
         for recorder in recorders.values():
             trace.append(recorder.drain())
+        trace.finished.set()
+        return trace
+
+    @classmethod
+    def from_columns(cls, rows: Columns, strings: list[str], *, size: int, clock: Clock) -> Trace:
+        """A finished trace of records (dtype `RECORD`) and the table of strings that they point into."""
+        trace = cls(size, clock=clock)
+        trace.strings = strings
+        trace._index = {text: i for i, text in enumerate(strings)}
+        trace._rows, trace._count = rows, len(rows)
         trace.finished.set()
         return trace
 
@@ -309,10 +185,9 @@ class Trace:
 
     def save(self, path: str | Path) -> Path:
         """Write the trace to one file (numpy's npz, compressed). Read it back with `Trace.load`."""
-        header = json.dumps({"format": "partkit trace", "version": 1, "size": self.size, "clock": self.clock, "strings": self.strings})
-        with open(path, "wb") as file:
-            np.savez_compressed(file, rows=self.columns, header=np.frombuffer(header.encode(), dtype=np.uint8))
-        return Path(path)
+        from partkit.tracing.files import save
+
+        return save(self, path)
 
     @classmethod
     def load(cls, path: str | Path) -> Trace:
@@ -321,40 +196,15 @@ class Trace:
         Raises:
             ValueError: the file is no partkit trace.
         """
-        with open(path, "rb") as file:
-            try:
-                data = np.load(file, allow_pickle=False)
-                header, rows = json.loads(bytes(data["header"])), data["rows"]
-                if header["format"] != "partkit trace" or rows.dtype != RECORD:
-                    raise ValueError("something else in the same container")
-            except Exception as problem:  # numpy raises a dozen kinds for a file that is none of its own
-                raise ValueError(f"{path} is no trace that Trace.save wrote") from problem
-        trace = cls(header["size"], clock=header["clock"])
-        trace.strings = header["strings"]
-        trace._index = {text: i for i, text in enumerate(trace.strings)}
-        trace._rows, trace._count = rows, len(rows)
-        trace.finished.set()
-        return trace
+        from partkit.tracing.files import load
+
+        return load(path)
 
     def to_chrome(self, path: str | Path) -> Path:
         """Write Chrome trace JSON, for Perfetto and chrome://tracing: a process a rank, a flow arrow a message."""
-        out: list[dict[str, Any]] = []
-        for rank in range(self.size):
-            out.append({"ph": "M", "name": "process_name", "pid": rank, "args": {"name": f"rank {rank}"}})
-            out.append({"ph": "M", "name": "process_sort_index", "pid": rank, "args": {"sort_index": rank}})
-        for e in self.events:
-            thread = {"send": 1, "recv": 2}.get(e.kind, 0)
-            details = {"bytes": e.nbytes, "peer": e.peer, "tag": e.tag, "span": e.span, "source": e.site}
-            name = f"{e.kind} {e.tag}".strip()
-            out.append(
-                {"ph": "X", "name": name, "cat": e.kind, "pid": e.rank, "tid": thread, "ts": e.start * 1e6, "dur": (e.end - e.start) * 1e6, "args": details}
-            )
-        for number, (send, recv) in enumerate(self.messages()):
-            arrow = {"name": "message", "cat": "message", "id": number}
-            out.append({**arrow, "ph": "s", "pid": send.rank, "tid": 1, "ts": send.start * 1e6})
-            out.append({**arrow, "ph": "f", "bp": "e", "pid": recv.rank, "tid": 2, "ts": max(recv.end, send.start) * 1e6})
-        Path(path).write_text(json.dumps({"traceEvents": out, "displayTimeUnit": "ms", "otherData": {"clock": self.clock}}))
-        return Path(path)
+        from partkit.tracing.files import to_chrome
+
+        return to_chrome(self, path)
 
     def __repr__(self) -> str:
         def count(n: int, noun: str) -> str:

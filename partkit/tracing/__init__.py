@@ -1,0 +1,32 @@
+"""What a run leaves behind: events of ranks, in columns, merged into one `Trace`.
+
+        rank 0   Recorder.add(...)  --.
+        rank 1   Recorder.add(...)  ---+--> Batch (a few kB of records) --> Trace.append(batch) --> pictures, counts, tests
+        rank 2   Recorder.add(...)  --'         while the run goes on
+
+A `Recorder` belongs to one rank and is cheap: one tuple appended for an event. A `Batch` is what travels. A `Trace` keeps
+the events of all ranks as columns of one numpy record array (61 bytes an event) and a table of strings, so that a million
+events are 61 MB and every summary is a few vector operations. Times are seconds since the start of the run, in the
+clock that the trace names: "wall", "virtual" or "planned".
+
+A send and its receive carry the same (src, dst, tag, seq): `Trace.messages` pairs them, and each pair is an arrow.
+
+    file        idea
+    events      what an event is, and how it lies in an array
+    recorder    one rank's events, on their way
+    trace       all ranks' events: columns, counts, pairs of messages
+    files       traces in files: partkit's own, and Chrome's
+"""
+
+from partkit.tracing.events import KIND_CODE as KIND_CODE
+from partkit.tracing.events import KINDS as KINDS
+from partkit.tracing.events import RECORD as RECORD
+from partkit.tracing.events import Clock as Clock
+from partkit.tracing.events import Columns as Columns
+from partkit.tracing.events import Event as Event
+from partkit.tracing.events import Kind as Kind
+from partkit.tracing.events import Message as Message
+from partkit.tracing.recorder import Batch as Batch
+from partkit.tracing.recorder import Recorder as Recorder
+from partkit.tracing.trace import EventList as EventList
+from partkit.tracing.trace import Trace as Trace

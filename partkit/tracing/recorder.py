@@ -1,0 +1,79 @@
+"""One rank's events, on their way into a trace: noted for the price of a tuple, drained in batches by another thread."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from partkit.tracing.events import KIND_CODE, RECORD, Columns, Kind
+
+
+class Batch(NamedTuple):
+    """Some events of one rank on their way into a `Trace`."""
+
+    new_strings: list[str]
+    """Strings this batch uses for the first time; they continue the rank's own table."""
+    records: Columns
+    """Dtype `RECORD`; times absolute, in the clock of the rank."""
+    new_sites: Sequence[str] = ()
+    """The same for source lines, which have a table of their own: whoever merges batches may rename them."""
+
+
+class Recorder:
+    """Collects the events of one rank.
+
+    Args:
+        rank: world rank.
+        enabled: a recorder that is not enabled keeps nothing.
+    """
+
+    def __init__(self, rank: int, *, enabled: bool = True) -> None:
+        self.rank = rank
+        self.enabled = enabled
+        self._events: deque[tuple[Any, ...]] = deque()  # append and popleft are atomic: written by one thread, drained by another
+        self._strings: dict[str, int] = {"": 0}
+        self._sites: dict[str, int] = {"": 0}
+
+    def add(
+        self,
+        kind: Kind,
+        start: float,
+        end: float,
+        peer: int = -1,
+        nbytes: int = 0,
+        seq: int = 0,
+        tag: str = "",
+        span: str = "",
+        site: str = "",
+        group: str = "",
+        value: float = 0.0,
+    ) -> None:
+        """Note one event. Times are absolute, in the transport's clock."""
+        if self.enabled:
+            self._events.append((self.rank, KIND_CODE[kind], start, end, peer, nbytes, seq, tag, span, site, group, value))
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    def drain(self) -> Batch | None:
+        """Take out all events so far; None if there are none."""
+        rows = [self._events.popleft() for _ in range(len(self._events))]
+        if not rows:
+            return None
+        strings, sites = self._strings, self._sites
+        known, known_sites = len(strings), len(sites)
+        table = [(*row[:7], *(_intern(strings, text) for text in row[7:9]), _intern(sites, row[9]), _intern(strings, row[10]), row[11]) for row in rows]
+        return Batch(list(strings)[known:], np.array(table, dtype=RECORD), list(sites)[known_sites:])
+
+    def reset(self) -> None:
+        """Forget events and strings: the next batch starts a new trace."""
+        self._events.clear()
+        self._strings, self._sites = {"": 0}, {"": 0}
+
+
+def _intern(table: dict[str, int], text: str) -> int:
+    """The number of ``text`` in ``table``, a new one if need be."""
+    return table.setdefault(text, len(table))
