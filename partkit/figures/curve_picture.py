@@ -23,6 +23,8 @@ from partkit.tracing import Trace
 XAxis = Literal["step", "seconds"]
 WIDTH, LEFT, RIGHT, HEAD, FOOT = 960, 62, 110, 24, 24
 MAX_LINES, MAX_ROWS, MAX_POINTS, MARKER_GAP = 16, 40, 800, 90
+MOST = 1e280
+"""Numbers beyond it, or nearer to 0 than its inverse on a logarithmic scale, are drawn outside the picture."""
 SHAPES = {
     "circle": "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0z",
     "square": "M-3.5-3.5h7v7h-7z",
@@ -63,13 +65,14 @@ def scale(values: Numbers, *, log: bool = False) -> Scale:
         >>> scale(np.array([0.1, 2.0])).low, scale(np.array([0.9, 1.0])).low > 0.85
         (0.0, True)
     """
-    shown = values[np.isfinite(values) & ((values > 0) | (not log))]
+    shown = np.clip(values[np.isfinite(values) & ((values > 0) | (not log))], -MOST, MOST)
     low, high = (float(shown.min()), float(shown.max())) if len(shown) else (0.1, 1.0)
     if log:
-        room = max((high / low) ** 0.05, 1.2 if high > low else 3.0)
-        return Scale(low / room, high * room, True)
+        low, high = math.log10(max(low, 1 / MOST)), math.log10(max(high, 1 / MOST))
+        room = max(0.05 * (high - low), 0.08 if high > low else 0.5)
+        return Scale(10.0 ** (low - room), 10.0 ** (high + room), True)
     room = 0.05 * (high - low) or abs(low) * 0.1 or 1.0
-    return Scale(0.0 if 0 <= low < 0.35 * high else low - room, high + room)
+    return Scale(0.0 if 0 <= low <= 0.35 * high else low - room, high + room)
 
 
 def bundle(trace: Trace, names: Sequence[str] = (), *, x: XAxis = "step", log: bool = False, title: str = "") -> dict[str, str]:

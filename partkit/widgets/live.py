@@ -51,12 +51,13 @@ class LiveView(anywidget.AnyWidget):
     snapshot = traitlets.Bytes().tag(sync=True)
     """All blocks, for those who come late: set when the run ends, or when a browser has missed some."""
 
+    _pump: Pump | None = None
+
     def __init__(self, feed: Feed, look: dict[str, Any], *, title: str = "", height: int | None = None, **traits: Any) -> None:
         if height is not None and not 40 <= height <= 10_000:
             raise ValueError(f"{type(self).__name__}(height={height!r}): height is a number of pixels from 40 to 10000")
         self._feed, self._title, self._height = feed, title, height
         self._outputs = Outputs()
-        self._pump: Pump | None = None
         finished = feed.finished
         self._blocks = [feed.encoder.encode()]
         super().__init__(look=look, meta=self._describe(live=not finished), snapshot=self._blocks[0], **traits)
@@ -72,7 +73,8 @@ class LiveView(anywidget.AnyWidget):
         """Stop following and free everything; the outputs stay as they are."""
         if self._pump is not None:
             self._pump.stop()
-        self._outputs.forget()
+        if hasattr(self, "_outputs"):  # else its making has failed
+            self._outputs.forget()
         super().close()
 
     def __repr__(self) -> str:

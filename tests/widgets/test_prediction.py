@@ -7,39 +7,11 @@ from typing import Any
 
 import pytest
 
-from partkit.widgets import showing
 from partkit.widgets.prediction import Prediction
 from partkit.widgets.showing import WIDGET
+from tests.widgets.fake_display import Display
 
 QUESTION = "How many messages does each of 4 ranks send?"
-
-
-class Display:
-    """Stands in for IPython's display: keeps the bundles, hands out handles."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.shown: list[dict[str, Any]] = []
-        monkeypatch.setattr("IPython.display.display", self)
-
-    def __call__(self, bundle: dict[str, Any], *, raw: bool, display_id: bool = False) -> Display:
-        assert raw
-        self.shown.append(bundle)
-        return self
-
-    def update(self, bundle: dict[str, Any], *, raw: bool) -> None:
-        self.shown.append(bundle)
-
-
-@pytest.fixture
-def display(monkeypatch: pytest.MonkeyPatch) -> Display:
-    return Display(monkeypatch)
-
-
-@pytest.fixture
-def notebook(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if a kernel with a front end ran the test."""
-    monkeypatch.delenv("PARTKIT_STATIC", raising=False)
-    monkeypatch.setattr(showing, "_kernel", object)
 
 
 def test_without_a_reader_the_default_guess_counts(display: Display, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,8 +112,8 @@ class View {
     this.legend.replaceChildren();
     for (const [label, line] of [...ranks].slice(0, MAX_LINES)) {
       const chip = make("span", this.legend);
-      chip.innerHTML = `<svg width="26" height="11" viewBox="-13 -5.5 26 11" aria-hidden="true"><path d="M-13 0h26" stroke-width="2"/><path stroke="none" d="${this.marker(line)}"/></svg> `;
-      chip.firstChild.style.cssText = `stroke:${this.color(line)};fill:${this.color(line)}`;
+      chip.innerHTML = `<svg width="26" height="11" viewBox="-13 -5.5 26 11" aria-hidden="true"><path d="M-13 0h26" stroke-width="2"/><path stroke="none" d="${this.marker(line)}"/></svg>`;
+      chip.firstChild.style.cssText = `margin-right:5px;stroke:${this.color(line)};fill:${this.color(line)}`;
       chip.append(label);
     }
     if (ranks.size > MAX_LINES) make("span", this.legend, `and ${ranks.size - MAX_LINES} more`);

@@ -1,4 +1,5 @@
 // The lines of a run's metrics, read from the blocks that partkit/figures/curve.py writes, and the scales they are drawn on.
+const MOST = 1e280; // numbers beyond are drawn outside the picture
 const digits = (x) => (abs(x) >= 1e4 && abs(x) < 1e7 ? x.toFixed(0) : String(Number(x.toPrecision(4))));
 
 class Line {
@@ -59,8 +60,8 @@ class Scale {
   // With room round `low` and `high`; from 0 if that is not far below them.
   static around([low, high], log) {
     if (low > high) return Scale.around([0.1, 1], log);
-    const room = log ? max((high / low) ** 0.05, high > low ? 1.2 : 3) : 0.05 * (high - low) || abs(low) * 0.1 || 1;
-    return log ? new Scale(low / room, high * room, true) : new Scale(low >= 0 && low < 0.35 * high ? 0 : low - room, high + room);
+    const [a, b] = log ? [log10(low), log10(high)] : [low, high], room = log ? max(0.05 * (b - a), b > a ? 0.08 : 0.5) : 0.05 * (b - a) || abs(a) * 0.1 || 1;
+    return log ? new Scale(10 ** (a - room), 10 ** (b + room), true) : new Scale(a >= 0 && a <= 0.35 * b ? 0 : a - room, b + room);
   }
 
   ticks(rough) {
@@ -86,7 +87,7 @@ function range(lines, read, log) {
   for (const line of lines) {
     for (let i = 0; i < line.n; i++) {
       const x = read(line, i);
-      if (Number.isFinite(x) && (x > 0 || !log)) { low = min(low, x); high = max(high, x); }
+      if (abs(x) < MOST && (x > (log ? 1 / MOST : -MOST))) { low = min(low, x); high = max(high, x); }
     }
   }
   return [low, high];

@@ -17,8 +17,8 @@ class Panel {
   // Whether all new points are on the scales.
   fits() {
     return this.lines.every((line) => {
-      const out = (x) => x < this.up.low || x > this.up.high;
-      for (let i = this.done.get(line).n; i < line.n; i++) if (line.x(i, this.axis) > this.across.high || (Number.isFinite(line.value[i]) && (line.value[i] > 0 || !this.up.log) && out(line.value[i]))) return false;
+      const out = (x) => abs(x) < MOST && x > (this.up.log ? 1 / MOST : -MOST) && (x < this.up.low || x > this.up.high);
+      for (let i = this.done.get(line).n; i < line.n; i++) if (line.x(i, this.axis) > this.across.high || out(line.value[i])) return false;
       return true;
     });
   }
