@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from partkit.figures.encoding import BLOCK
 from partkit.figures.palette import STYLES
 from partkit.figures.units import CLOCK_NAMES, count, seconds
 from partkit.tracing import KIND_CODE, KINDS, Columns, Event, Kind, Trace
@@ -41,11 +42,13 @@ def rank_summaries(trace: Trace) -> list[RankSummary]:
         >>> rank_summaries(Trace.from_events([Event(0, "send", 0, 1, peer=1, nbytes=8), Event(1, "recv", 0, 1, peer=0, nbytes=8)]))[0]
         RankSummary(rank=0, computations=0, collectives=0, messages_sent=1, bytes_sent=8, messages_received=0, bytes_received=0)
     """
-    rows = trace.columns
-    key = rows["rank"].astype(np.int64) * len(KINDS) + rows["kind"]
-    size = trace.size * len(KINDS)
-    number = np.bincount(key, minlength=size).reshape(-1, len(KINDS)).tolist()
-    volume = np.bincount(key, rows["nbytes"], minlength=size).reshape(-1, len(KINDS)).astype(np.int64).tolist()  # exact below 2**53
+    counts, volumes = (np.zeros(trace.size * len(KINDS)) for _ in range(2))  # exact below 2**53
+    for first in range(0, len(trace), BLOCK):
+        rows = trace.columns[first : first + BLOCK]
+        key = rows["rank"].astype(np.int64) * len(KINDS) + rows["kind"]
+        counts += np.bincount(key, minlength=len(counts))
+        volumes += np.bincount(key, rows["nbytes"], minlength=len(counts))
+    number, volume = (table.astype(np.int64).reshape(-1, len(KINDS)).tolist() for table in (counts, volumes))
     compute, collective, send, recv = (KIND_CODE[kind] for kind in ("compute", "collective", "send", "recv"))
     return [RankSummary(rank, n[compute], n[collective], n[send], v[send], n[recv], v[recv]) for rank, (n, v) in enumerate(zip(number, volume, strict=True))]
 

@@ -23,7 +23,7 @@ from partkit.widgets.feed import Feed
 from partkit.widgets.live import LiveView
 from partkit.widgets.showing import Bundle
 
-_QUICK_PICTURE = 100_000
+_QUICK_PICTURE = 20_000
 """Events up to which the still picture is drawn before the widget is shown; drawing it later makes the first sight faster."""
 
 

@@ -19,7 +19,7 @@ class View {
   }
 
   listen() {
-    this.sizes = new ResizeObserver(() => { if (this.paints) this.resize(); else { this.restyle(); this.seen?.(); } });
+    this.sizes = new ResizeObserver(() => { if (!this.paints) { this.restyle(); this.seen?.(); } else if (this.stage.clientWidth !== this.width) this.resize(); });
     this.sizes.observe(this.stage);
     this.themes = new MutationObserver(() => this.restyle());
     for (const node of [document.body, document.documentElement]) this.themes.observe(node, { attributes: true });
@@ -46,13 +46,13 @@ class View {
     this.known = this.store.lanes;
     this.lanes = [...Array(LANES).keys()].filter((k) => this.known & (1 << k));
     this.height = this.meta.height || max(80, min(430, size * max(34, this.lanes.length * 17 + 8))) + AXIS;
-    this.width = max(160, this.stage.clientWidth);
+    this.width = this.stage.clientWidth;
     this.stage.style.height = `${this.height}px`;
     for (const canvas of [this.main, this.over]) {
       Object.assign(canvas, { width: round(this.width * dpr), height: round(this.height * dpr) });
       canvas.getContext("2d").scale(dpr, dpr);
     }
-    this.plot = this.width - GUTTER - 8;
+    this.plot = max(80, this.width - GUTTER - 8);
     this.tall = this.height - AXIS;
     this.redraw();
   }
@@ -79,7 +79,7 @@ class View {
     if (from < to && !this.table.hidden) this.fill();
     this.drawn = to;
     this.frame = 0;
-    if (!s.pair() || to < s.n) this.schedule();
+    if (to - from > 5e4 || !s.pair() || to < s.n) this.schedule(); // after many bars, arrows wait for the next frame
     overlay(this);
     this.say();
     Object.assign(this.over.dataset, { painted: to, frames: ++this.frames });
@@ -99,7 +99,7 @@ class View {
     const s = this.store, m = this.meta, chosen = this.selected < 0 ? "" : dots(...s.describe(this.selected, this.paints));
     const text = dots(words(s.size, "rank"), words(s.n, "event"), words(s.sends.length, "message"), m.live ? "running" : "finished", m.note);
     if (this.info.textContent !== chosen) this.info.textContent = chosen;
-    this.status.textContent = dots(text, this.crowded && "zoom in for arrows", this.merged && "bars under a pixel are merged");
+    this.status.textContent = dots(text, this.crowded && "zoom in for arrows", this.merged && "narrow bars are merged");
     this.over.ariaLabel = `Timeline of ${text}. ${chosen || "Keys: ?"}`;
   }
 
@@ -161,7 +161,7 @@ class View {
 
   // The page keeps its wheel until the picture has been clicked.
   wheel(e) {
-    if (!e.ctrlKey && this.root.getRootNode().activeElement !== this.over) return;
+    if (!e.ctrlKey && !this.over.matches(":focus")) return;
     e.preventDefault();
     e.stopPropagation();
     const turn = exp(-max(-200, min(200, e.deltaY || e.deltaX)) * 0.002);

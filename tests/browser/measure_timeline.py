@@ -1,0 +1,136 @@
+"""How fast the timeline is in a real JupyterLab: first pictures, frames and messages while events stream in.
+
+    python -m tests.browser.measure_timeline
+
+Times are from the moment when Python starts to build the widget to the moment when the browser has drawn all bars. Ratios of
+machines differ; the targets are in the last column.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import psutil
+from playwright.sync_api import Page, sync_playwright
+
+from partkit.commands import browser as chromium
+from tests.browser import conftest as server
+
+WATCH = """() => { window.painted = {}; const look = () => {
+    for (const c of document.querySelectorAll(".pk-over")) { const n = Number(c.dataset.painted); if (n && !(n in painted)) painted[n] = Date.now() / 1000; }
+    requestAnimationFrame(look); }; look(); }"""
+SETUP = """import sys, threading, time; sys.path.insert(0, {root!r})
+import partkit as pk
+from partkit.tracing import Batch, Trace
+from tests.widgets.demo_traces import SITES, STRINGS, busy, busy_rows
+warm = pk.Timeline(busy(100)); warm"""
+FIRST = """trace = busy({n})
+start = time.time(); view = pk.Timeline(trace); print("start", start, len(view.snapshot) / {n}); view"""
+STREAM = """trace, sent = busy({base}), []
+trace.finished.clear()
+def fill(rate=10_000, seconds=5, ticks=50):
+    start = time.monotonic()
+    for tick in range(seconds * ticks):
+        for rows in busy_rows(rate // ticks, 8, first={base} + tick * rate // ticks):
+            trace.append(Batch(STRINGS, rows, SITES) if {base} + tick == 0 else Batch([], rows, []))
+        time.sleep(max(0, start + (tick + 1) / ticks - time.monotonic()))
+    trace.finished.set()
+view = pk.Timeline(trace)
+send = view.comm.send
+view.comm.send = lambda *a, **k: (sent.append(time.time()), send(*a, **k))[1]
+threading.Thread(target=fill).start()
+view"""
+
+
+def main() -> None:
+    """Print the table."""
+    with tempfile.TemporaryDirectory() as folder, open(os.path.join(folder, "log"), "wb") as log:
+        port, token = server.free_port(), "measure"
+        environment = {**os.environ, "JUPYTER_TOKEN": token, "JUPYTER_CONFIG_DIR": folder, "JUPYTERLAB_SETTINGS_DIR": folder, "IPYTHONDIR": folder}
+        environment.pop("PARTKIT_STATIC", None)
+        with subprocess.Popen(server.command(Path(folder), port), env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log) as process:
+            try:
+                lab = server.Lab(f"http://127.0.0.1:{port}", token, Path(folder), psutil.Process(process.pid))
+                server.wait_for_server(lab, process, Path(folder, "log"))
+                with sync_playwright() as playwright:
+                    chrome = playwright.chromium.launch(executable_path=chromium.find(), args=list(chromium.FLAGS))
+                    measure(lab, chrome.new_page(viewport={"width": 1280, "height": 900}))
+                    chrome.close()
+                lab.end_kernels()
+            finally:
+                process.terminate()
+                process.wait(timeout=30)
+
+
+def measure(lab: server.Lab, page: Page) -> None:
+    """All measurements in one notebook's kernel."""
+    sizes = [100_000] * 3 + [1_000_000] * 3
+    root = str(Path(__file__).parents[2])
+    lab.open(page, lab.write("measure.ipynb", SETUP.format(root=root), *(FIRST.format(n=n) for n in sizes), STREAM.format(base=0), STREAM.format(base=100_000)))
+    page.evaluate(WATCH)
+    run(lab, page, 0)
+    page.wait_for_selector(".pk-over[data-painted='100']")
+    page.wait_for_timeout(1500)
+    first: dict[int, list[float]] = {}
+    for cell, n in enumerate(sizes, start=1):
+        page.evaluate("n => { delete painted[n]; for (const c of document.querySelectorAll('.pk-over')) c.dataset.painted = 0; }", n)
+        run(lab, page, cell)
+        start, per_event = map(float, page.locator(".jp-Cell").nth(cell).locator(".jp-OutputArea-output").first.inner_text().split()[1:])
+        page.wait_for_function("n => n in painted", arg=n)
+        first.setdefault(n, []).append(page.evaluate("n => painted[n]", n) - start)
+        page.wait_for_timeout(4000)
+    print(f"{'what':<58}{'measured':>22}   target")
+    for n, seconds in first.items():
+        report(f"first picture of {n:,} bars, s (median, min-max of {len(seconds)})", f"{median(seconds):.2f} ({min(seconds):.2f}-{max(seconds):.2f})", {100_000: "0.2", 1_000_000: "0.4"}[n])
+    report("bytes an event", f"{per_event:.2f}", "about 10")
+    for cell, base in ((len(sizes) + 1, 0), (len(sizes) + 2, 100_000)):
+        frames, messages, gap = stream(lab, page, cell)
+        report(f"frames/s, 10,000 events/s on top of {base:,}", f"{frames:.1f}", "30")
+        report("    messages/s", f"{messages:.1f}", "at most 20")
+        report("    longest gap between frames, ms", f"{gap:.0f}", "")
+
+
+def run(lab: server.Lab, page: Page, cell: int) -> None:
+    """Run one cell; returns when it is done."""
+    page.evaluate("i => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = i; }", cell)
+    lab.command(page, "notebook:run-cell")
+    page.wait_for_function("i => { const m = jupyterapp.shell.currentWidget.content.widgets[i].model; return m.executionCount !== null && m.executionState !== 'running'; }", arg=cell)
+
+
+def stream(lab: server.Lab, page: Page, cell: int) -> tuple[float, float, float]:
+    """Frames and messages a second in the middle three seconds of five, and the longest time without a frame."""
+    run(lab, page, cell)
+    page.wait_for_timeout(1000)
+    frames, gap = page.evaluate("""async () => {
+        const over = [...document.querySelectorAll(".pk-over")].at(-1), first = Number(over.dataset.frames), begin = performance.now();
+        let last = first, at = begin, gap = 0;
+        while (performance.now() - begin < 3000) {
+            await new Promise(requestAnimationFrame);
+            if (Number(over.dataset.frames) > last) { last = Number(over.dataset.frames); gap = Math.max(gap, performance.now() - at); at = performance.now(); }
+        }
+        return [(last - first) / (performance.now() - begin) * 1000, gap];
+    }""")
+    page.wait_for_timeout(3000)
+    messages: Any = page.evaluate("""async () => {
+        const future = jupyterapp.shell.currentWidget.sessionContext.session.kernel.requestExecute({ code: "print(len(sent) / 5)" });
+        return await new Promise((done) => { future.onIOPub = (m) => { if (m.header.msg_type === "stream") done(Number(m.content.text)); }; });
+    }""")
+    return frames, messages, gap
+
+
+def report(what: str, measured: str, target: str) -> None:
+    """One line of the table."""
+    print(f"{what:<58}{measured:>22}   {target}", flush=True)
+
+
+if __name__ == "__main__":
+    started = time.monotonic()
+    main()
+    print(f"({time.monotonic() - started:.0f} s)", file=sys.stderr)
