@@ -57,6 +57,11 @@ class Device:
         memory: bytes it can hold.
         memory_bandwidth: bytes per second between memory and the arithmetic units.
         name: for pictures and tables.
+
+    Example:
+        >>> device = Device(flops=1e12, memory=8e9, memory_bandwidth=1e11)
+        >>> device.seconds(flops=1e9, nbytes=1e6), device.seconds(flops=1e6, nbytes=1e9)
+        (0.001, 0.01)
     """
 
     flops: float

@@ -32,7 +32,13 @@ Columns = npt.NDArray[Any]
 
 
 class Event(NamedTuple):
-    """Something that one rank did between two moments."""
+    """Something that one rank did between two moments.
+
+    Example:
+        >>> event = Event(rank=0, kind="send", start=0.5, end=0.75, peer=1, nbytes=1024)
+        >>> event.end - event.start, event.peer
+        (0.25, 1)
+    """
 
     rank: int
     kind: Kind

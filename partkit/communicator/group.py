@@ -1,126 +1,23 @@
-"""What a rank's function talks to: point-to-point messages among a group of ranks. The only birthplace of a run's events.
-
-    collective            ring_all_reduce(x, comm)        knows neither wire nor trace
-       |  comm.sendrecv(chunk, dst=right, buffer=..., src=left)
-    Communicator          group rank -> world rank, tag, sequence number, start time
-       |  transport.isend(...)
-    Pending.wait()        the end time; recorder.add(...)
-
-All communicators of a rank (the world and its sub-groups) share one `RankContext`: its wire, its recorder, and what it is
-doing at the moment, which is what the supervisor asks when nothing moves.
-"""
+"""`Communicator`: the ranks of a group, seen from one of them. What a rank's function talks to."""
 
 from __future__ import annotations
 
-import sys
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from pathlib import Path
-from types import CodeType
 
 import torch
 from torch import Tensor
 
-from partkit.diagnosis import Call, Operation, RankState
+from partkit.communicator.context import RankContext
+from partkit.communicator.naming import call_site, describe
+from partkit.communicator.ongoing import Ongoing
+from partkit.communicator.pending import Pending
 from partkit.mesh import Mesh
-from partkit.tracing import Event, Kind, Recorder
-from partkit.transport.base import Transport, Work
+from partkit.tracing import Event
 
 current: ContextVar[Communicator | None] = ContextVar("partkit_communicator", default=None)
 """The communicator of the rank whose function is running; for instruments that are handed none (`partkit.watch`)."""
-
-
-class RankContext:
-    """What all communicators of one rank share."""
-
-    def __init__(self, transport: Transport, recorder: Recorder) -> None:
-        self.transport = transport
-        self.recorder = recorder
-        self.spans: list[str] = []
-        self.calls: list[Call] = []
-        self.pending: dict[int, Pending] = {}
-        self.blocked_on: Pending | None = None
-        self.progress = 0
-        self.num_calls: Counter[tuple[str, tuple[int, ...]]] = Counter()
-        self.num_messages: Counter[tuple[str, int, str, str]] = Counter()
-
-    def begin_run(self) -> None:
-        """Start counting messages and calls from zero; forget what an earlier run left posted."""
-        for counts in (self.num_calls, self.num_messages, self.pending, self.spans, self.calls):
-            counts.clear()
-        self.blocked_on = None
-        self.recorder.reset()
-
-    def state(self) -> RankState:
-        """What this rank is doing; may be called from another thread at any moment."""
-        blocked_on = self.blocked_on
-        posted = tuple(p.operation for p in list(self.pending.values()))
-        call = self.calls[-1] if self.calls else None
-        return RankState(
-            rank=self.transport.rank,
-            status="running" if blocked_on is None else "blocked",
-            blocked_on=None if blocked_on is None else blocked_on.operation,
-            posted=posted,
-            call=call,
-            num_calls=self.num_calls.total(),
-            progress=self.progress,
-        )
-
-
-class Pending:
-    """A message that was posted and may not be done yet. Wait for it exactly when its tensor is needed.
-
-    Attributes:
-        tensor: what is sent, or the buffer that is being filled.
-    """
-
-    def __init__(self, comm: Communicator, kind: Kind, tensor: Tensor, peer: int, tag: str, target: Tensor | None = None) -> None:
-        context = comm._context
-        self._context = context
-        self._kind = kind
-        self._target = target  # the caller's own buffer, if it is not contiguous
-        self.tensor = tensor
-        self._group = comm.name
-        self._tag = tag
-        self._span = "/".join(context.spans)
-        self._site = context.calls[-1].site if context.calls else call_site()
-        wire = comm._wire_tag(tag)
-        self.operation = Operation("send" if kind == "send" else "recv", peer, tag, describe(tensor), self._site, f"{wire}|{tensor.dtype}|{tensor.numel()}")
-        counted = (kind, peer, tag, comm.name)
-        self._seq = context.num_messages[counted]
-        context.num_messages[counted] += 1
-        context.progress += 1
-        context.pending[id(self)] = self
-        self._start = context.transport.now()
-        transport = context.transport
-        self._work: Work | None = transport.isend(tensor, peer, wire) if kind == "send" else transport.irecv(tensor, peer, wire)
-
-    def wait(self) -> Tensor:
-        """Block until done; the second time returns at once. Gives the sent tensor, or the filled buffer."""
-        if self._work is not None:
-            context = self._context
-            context.blocked_on = self
-            try:
-                self._work.wait()
-            finally:
-                context.blocked_on = None  # also after a lost connection: whoever goes on after that is not blocked
-            context.progress += 1
-            context.pending.pop(id(self), None)
-            self._work = None
-            self._note()
-            if self._target is not None:
-                self._target.copy_(self.tensor)
-        return self.tensor if self._target is None else self._target
-
-    def _note(self) -> None:
-        context, nbytes = self._context, self.tensor.numel() * self.tensor.element_size()
-        peer = self.operation.peer
-        context.recorder.add(self._kind, self._start, context.transport.now(), peer, nbytes, self._seq, self._tag, self._span, self._site, self._group)
-
-    def __repr__(self) -> str:
-        return f"Pending({self.operation}, {'done' if self._work is None else 'posted'})"
 
 
 class Communicator:
@@ -136,6 +33,15 @@ class Communicator:
         rank: this rank's place in the group, from 0.
         size: number of ranks in the group.
         ranks: world rank of each place.
+
+    Example:
+        >>> import partkit as pk
+        >>> def who(comm):
+        ...     pair = comm.subgroup([1, 2])
+        ...     return comm.rank, comm.size, pair.rank if comm.rank in pair else None
+        >>> with pk.World(3) as world:
+        ...     world.run(who)
+        [(0, 3, None), (1, 3, 0), (2, 3, 1)]
     """
 
     def __init__(self, context: RankContext, ranks: Sequence[int] | None = None, *, name: str = "", mesh: Mesh | None = None) -> None:
@@ -347,43 +253,6 @@ class Communicator:
         return f"Communicator({place} of {self.size}{', ' + self.name if self.name else ''})"
 
 
-class Ongoing:
-    """A collective call between its begin and its end; `Communicator.ongoing` makes it."""
-
-    def __init__(self, comm: Communicator, name: str, x: Tensor, detail: str) -> None:
-        self._comm, self._context = comm, comm._context
-        comm.rank  # noqa: B018 (raises for a rank that is not in the group)
-        counted = (comm.name, comm.ranks)
-        self._call = Call(name, f"{describe(x)}, {detail}", self._context.num_calls[counted], comm.ranks, call_site())
-        self._context.num_calls[counted] += 1
-        self._tag, self._nbytes = f"{name}[{detail}]", x.numel() * x.element_size()
-        self._span = "/".join(self._context.spans)
-        self._start = self._context.transport.now()
-
-    def __enter__(self) -> None:
-        self._context.calls.append(self._call)
-        self._context.spans.append(self._call.name)
-
-    def __exit__(self, *_: object) -> None:
-        self._context.spans.pop()
-        self._context.calls.pop()
-
-    def end(self) -> None:
-        """Note it in the trace, from its begin to now."""
-        call = self._call
-        self._context.recorder.add(
-            "collective",
-            self._start,
-            self._context.transport.now(),
-            nbytes=self._nbytes,
-            seq=call.number,
-            tag=self._tag,
-            span=self._span,
-            site=call.site,
-            group=self._comm.name,
-        )
-
-
 class NotInGroup(ValueError):
     """A rank used a communicator of a group to which it does not belong."""
 
@@ -393,26 +262,3 @@ def _dense(x: Tensor, argument: str) -> Tensor:
     if x.layout is not torch.strided:
         raise ValueError(f"{argument} has layout {x.layout}: only dense tensors travel; convert it with to_dense()")
     return x.detach()
-
-
-def describe(x: Tensor) -> str:
-    """dtype and shape in the short form of messages: ``float32[2, 3]``."""
-    return f"{str(x.dtype).removeprefix('torch.')}{list(x.shape)}"
-
-
-_OURS = (str(Path(__file__).parent), str(Path(torch.__file__).parent))
-_is_ours: dict[CodeType, bool] = {}  # a cache: which code objects are partkit's or torch's
-
-
-def call_site() -> str:
-    """``file:line`` of the innermost frame that is neither partkit's nor torch's; empty if there is none."""
-    frame = sys._getframe(1)
-    while frame is not None:
-        code = frame.f_code
-        ours = _is_ours.get(code)
-        if ours is None:
-            ours = _is_ours[code] = code.co_filename.startswith(_OURS) or code.co_filename.startswith("<frozen") or "contextlib" in code.co_filename
-        if not ours:
-            return f"{code.co_filename}:{frame.f_lineno}"
-        frame = frame.f_back  # type: ignore[assignment]
-    return ""

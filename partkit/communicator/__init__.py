@@ -1,0 +1,27 @@
+"""What a rank's function talks to: point-to-point messages among a group of ranks. The only birthplace of a run's events.
+
+    collective            ring_all_reduce(x, comm)        knows neither wire nor trace
+       |  comm.sendrecv(chunk, dst=right, buffer=..., src=left)
+    Communicator          group rank -> world rank, tag, sequence number, start time
+       |  transport.isend(...)
+    Pending.wait()        the end time; recorder.add(...)
+
+All communicators of a rank (the world and its sub-groups) share one `RankContext`: its wire, its recorder, and what it is
+doing at the moment, which is what the supervisor asks when nothing moves.
+
+    file       idea
+    group      `Communicator`: the ranks of a group, seen from one of them
+    pending    one message between post and done; the birth of its event
+    ongoing    one collective call between begin and end; what must agree between ranks
+    context    what all communicators of a rank share
+    naming     dtypes and shapes in words, and the user's source line
+"""
+
+from partkit.communicator.context import RankContext as RankContext
+from partkit.communicator.group import Communicator as Communicator
+from partkit.communicator.group import NotInGroup as NotInGroup
+from partkit.communicator.group import current as current
+from partkit.communicator.naming import call_site as call_site
+from partkit.communicator.naming import describe as describe
+from partkit.communicator.ongoing import Ongoing as Ongoing
+from partkit.communicator.pending import Pending as Pending

@@ -1,0 +1,33 @@
+"""dtypes and shapes in words, and the line of the user's code that a message came from."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import CodeType
+
+import torch
+from torch import Tensor
+
+
+def describe(x: Tensor) -> str:
+    """dtype and shape in the short form of messages: ``float32[2, 3]``."""
+    return f"{str(x.dtype).removeprefix('torch.')}{list(x.shape)}"
+
+
+_OURS = (str(Path(__file__).parents[1]), str(Path(torch.__file__).parent))
+_is_ours: dict[CodeType, bool] = {}  # a cache: which code objects are partkit's or torch's
+
+
+def call_site() -> str:
+    """``file:line`` of the innermost frame that is neither partkit's nor torch's; empty if there is none."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        ours = _is_ours.get(code)
+        if ours is None:
+            ours = _is_ours[code] = code.co_filename.startswith(_OURS) or code.co_filename.startswith("<frozen") or "contextlib" in code.co_filename
+        if not ours:
+            return f"{code.co_filename}:{frame.f_lineno}"
+        frame = frame.f_back  # type: ignore[assignment]
+    return ""
