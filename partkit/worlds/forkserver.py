@@ -16,6 +16,7 @@ a process with torch is unsafe (macOS, Windows), ranks start with `multiprocessi
 
 from __future__ import annotations
 
+import atexit
 import gc
 import json
 import os
@@ -46,6 +47,7 @@ class ForkServer:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
+        atexit.register(self.stop)  # before any world registers its own end, and so after it: no rank loses its server
 
     @property
     def pid(self) -> int | None:

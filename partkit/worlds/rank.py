@@ -205,8 +205,10 @@ class Rank:
 
 def _lost_a_peer(error: BaseException) -> bool:
     """Whether an error only says that another rank went away: gloo's words for a closed connection."""
-    text = str(error)
-    return isinstance(error, RuntimeError) and ("Connection closed by peer" in text or "Connection reset by peer" in text or "Socket closed" in text)
+    if not isinstance(error, RuntimeError):
+        return False
+    text = repr(error.args)
+    return any(words in text for words in ("Connection closed by peer", "Connection reset by peer", "Socket closed"))
 
 
 def rank_main(control: int, config: dict[str, Any]) -> None:

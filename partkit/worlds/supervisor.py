@@ -84,6 +84,7 @@ class Supervisor:
             return None
         look = tuple(self._states[rank] for rank in sorted(self._states))
         everyone = [self._states.get(rank, RankState(rank, "finished")) for rank in range(self._size)]
+        self._states.clear()  # each answer counts for one look
         if is_stuck(everyone) and look == self._last_look:
             self.diagnosis = explain(everyone)
             return self.diagnosis

@@ -37,8 +37,7 @@ def pack_result(value: Any) -> bytes:
     try:
         return pack(value)
     except Exception as problem:
-        kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
-        raise TypeError(f"the result is a {kind}, which can't be sent back ({problem}); return plain values or tensors") from None
+        raise TypeError(f"the result is a {_kind(value)}, which can't be sent back ({problem}); return plain values or tensors") from None
 
 
 def pack(value: Any) -> bytes:
@@ -74,7 +73,7 @@ def _culprit(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, A
             pack(value)
         except Exception as problem:
             deeper = _culprit(value, (), {}) if hasattr(value, "__code__") else ""
-            return deeper or f"{where} is a {type(value).__module__}.{type(value).__qualname__}, which can't be pickled ({problem})"
+            return deeper or f"{where} is a {_kind(value)}, which can't be pickled ({problem})"
     return ""
 
 
@@ -95,6 +94,10 @@ def _captured(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, 
 def _names(code: Any) -> set[str]:
     inner = [const for const in code.co_consts if hasattr(const, "co_names")]
     return set(code.co_names).union(*(_names(const) for const in inner))
+
+
+def _kind(value: Any) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
 
 
 def _name_of(fn: Callable[..., Any]) -> str:
