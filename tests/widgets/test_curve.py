@@ -256,7 +256,9 @@ def test_dark_pages_narrow_pages_and_a_change_of_theme(show: Show) -> None:
     assert page.get_attribute(".partkit-curve", "data-theme") == "dark"
     assert colored(page, (17, 17, 17)) > 10_000 and colored(page, (75, 163, 219)) > 50
     assert page.evaluate("document.documentElement.scrollWidth") == 320
+    legend = page.locator(".pk-legend svg").get_attribute("style")
     after(page, lambda: page.evaluate("document.body.setAttribute('style', '')"))
+    assert page.locator(".pk-legend svg").get_attribute("style") != legend
     assert page.get_attribute(".partkit-curve", "data-theme") == "light"
     after(page, lambda: page.set_viewport_size({"width": 700, "height": 500}))
     assert page.evaluate("document.querySelector('canvas').width") == 700
@@ -285,9 +287,10 @@ def test_new_points_are_drawn_on_top_and_several_views_agree(show: Show, reduced
     curve.close()
 
 
-@pytest.mark.parametrize(
-    "trace", [Trace.from_events([], size=2), Trace.from_events([Event(0, "metric", 1, 1, tag="loss", value=2.0)]), training(10_000, apart=True)]
-)
+ONE = Trace.from_events([Event(0, "metric", 1.0, 1.0, tag="loss", value=2.0)])
+
+
+@pytest.mark.parametrize("trace", [Trace.from_events([], size=2), ONE, training(10_000, apart=True)], ids=["none", "one", "10,000 on each of 4 ranks"])
 @pytest.mark.parametrize("log", [False, True])
 def test_no_point_one_point_and_many(show: Show, trace: Trace, log: bool) -> None:
     page = show(Curve(trace, "loss", log=log, x="seconds"))

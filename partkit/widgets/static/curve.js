@@ -44,6 +44,7 @@ class View {
     Object.assign(this, { ink: color, paper: backgroundColor, colors: look.colors.map((pair) => pair[theme]), markers: look.markers });
     this.root.dataset.theme = theme ? "dark" : "light";
     this.title.textContent = this.meta.title;
+    this.chips();
     this.resize();
   }
 
