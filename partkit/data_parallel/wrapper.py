@@ -98,7 +98,8 @@ class DataParallel(nn.Module):
 
         Args:
             loss: one number, the mean over this rank's ``count`` items.
-            count: number of items (samples, or tokens that are not masked). May be 0: the loss is then ignored, even if nan.
+            count: number of items (samples, or tokens that are not masked). May be 0: the loss is then ignored, even if nan. So
+                a rank that has run out of batches goes on with ``backward(torch.zeros(()), count=0)``.
 
         Raises:
             ValueError: ``loss`` is not one number, ``count`` is negative, or no rank has an item.

@@ -101,7 +101,7 @@ def compare(ranks: Sequence[Sequence[Observation]], serial: Sequence[Observation
         difference = _differ(item, rules)
         num_compared[item.what] = num_compared.get(item.what, 0) + 1
         largest[item.what] = max(largest.get(item.what, 0.0), difference.error / (item.scale or 1.0))
-        if _counts(difference, item, rules):
+        if _is_wrong(difference, item, rules):
             differences.append(difference)
             wrong.append(item)
     if differences and differences[0].what != "missing":
@@ -138,7 +138,7 @@ def _errors(mine: Tensor, right: Tensor) -> Tensor:
     return torch.where(same, 0.0, (a - b).abs()).nan_to_num(inf)
 
 
-def _counts(difference: Difference, pair: Pair, rules: Rules) -> bool:
+def _is_wrong(difference: Difference, pair: Pair, rules: Rules) -> bool:
     if rules.bit_equal and pair.what != "loss" and pair.mine is not None:
         return pair.mine.dtype != pair.right.dtype or difference.error > 0
     return difference.error > difference.allowed

@@ -170,6 +170,37 @@ def test_case_N02_the_last_single_micro_step_counts_by_its_own_count(live_world:
     assert live_world(2).run(step) == [right, right]
 
 
+BATCHES = [[[1.0], [2.0, 4.0], [5.0]], [[3.0], [0.0]]]
+"""Case H06: rank 0 has three batches, rank 1 two."""
+
+
+def test_case_H06_a_rank_without_a_batch_takes_part_with_no_items(live_world: LiveWorld) -> None:
+    def step(comm: Any) -> list[float]:
+        model, found = pk.DataParallel(Scale(), comm), []
+        for i in range(3):
+            if i < len(BATCHES[comm.rank]):
+                items = torch.tensor(BATCHES[comm.rank][i])
+                model.backward(model(items).mean(), count=len(items))
+            else:
+                model.backward(torch.zeros(()), count=0)
+            found.append(float(model.module.w.grad))  # type: ignore[arg-type, operator]
+            model.zero_grad()
+        return found
+
+    assert live_world(2).run(step) == [[2.0, 2.0, 5.0]] * 2
+
+
+def test_case_H06_a_rank_that_leaves_early_is_named(live_world: LiveWorld) -> None:
+    def step(comm: Any) -> None:
+        model = pk.DataParallel(Scale(), comm)
+        for batch in BATCHES[comm.rank]:
+            model.backward(model(torch.tensor(batch)).mean(), count=len(batch))
+
+    with pytest.raises(RanksStuck, match=re.escape("rank 1 finished after")) as caught:
+        live_world(2).run(step)
+    assert caught.value.diagnosis is not None and caught.value.diagnosis.code == "missing"
+
+
 def test_no_items_anywhere_is_refused(live_world: LiveWorld) -> None:
     def step(comm: Any) -> None:
         model = pk.DataParallel(Scale(), comm)
