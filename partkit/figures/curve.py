@@ -82,9 +82,9 @@ class Notes:
         if name not in self.names:
             return 0
         by_rank = self._series.setdefault(name, {})
-        for rank in np.unique(rows["rank"]).tolist():
-            own = rows[rows["rank"] == rank]
-            by_rank.setdefault(rank, _Series()).add(own["start"], own["value"])
+        rows = rows[np.argsort(rows["rank"], kind="stable")]
+        for own in np.split(rows, np.flatnonzero(np.diff(rows["rank"])) + 1):
+            by_rank.setdefault(int(own["rank"][0]), _Series()).add(own["start"], own["value"])
         return len(rows)
 
     def lines(self) -> list[Line]:
