@@ -164,7 +164,7 @@ class StreamScreen:
         while not self._at_once and self._turn < len(self._tapes):
             tape = self._tapes[self._turn]
             over = tape.rank in self._ended
-            lines = tape.shown() if over else tape.head
+            lines = tape.shown() if over else list(tape.head)  # a copy: the collector may add to it meanwhile
             for line in lines[self._printed :]:
                 self._print(line)
             self._printed = len(lines)

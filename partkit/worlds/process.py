@@ -31,6 +31,8 @@ class RankProcess:
         ours, theirs = socket.socketpair()
         pipes = [os.pipe() for _ in range(3)]
         self._reads = {name: read for name, (read, _) in zip(("stdout", "stderr", "status"), pipes, strict=True)}
+        for read in self._reads.values():
+            os.set_blocking(read, False)  # what looked ready may have been read meanwhile
         writes = [write for _, write in pipes]
         self.control = Connection(ours.detach())
         given = [theirs.fileno(), *writes]

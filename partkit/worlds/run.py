@@ -92,7 +92,7 @@ class Run:
                     raise TimeoutError(f"the run is not over after {timeout} s; it goes on")
         except KeyboardInterrupt:
             self.stop()
-            raise
+            raise KeyboardInterrupt(killed_text(sorted(self.killed))) from None
         self._show()
         return self.results()
 
