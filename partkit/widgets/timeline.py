@@ -87,5 +87,5 @@ def _legend() -> str:
     for style in style_specs():
         paints = {f"{theme}-{part}": color for theme in ("light", "dark") for part, color in zip(("fill", "edge", "ink"), style[theme], strict=True)}
         variables = ";".join(f"--{name}:{color}" for name, color in paints.items())
-        chips.append(f'<span><i style="{variables}">{style["letter"]}</i>{style["name"]}</span>')
+        chips.append(f'<span><i style="{variables}">{style["letter"]}</i> {style["name"]}</span>')
     return "".join(chips)

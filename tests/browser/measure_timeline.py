@@ -8,8 +8,6 @@ machines differ; the targets are in the last column.
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -17,11 +15,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import psutil
 from playwright.sync_api import Page, sync_playwright
 
 from partkit.commands import browser as chromium
-from tests.browser import conftest as server
+from tests.browser import jupyter as server
 
 WATCH = """() => { window.painted = {}; const look = () => {
     for (const c of document.querySelectorAll(".pk-over")) { const n = Number(c.dataset.painted); if (n && !(n in painted)) painted[n] = Date.now() / 1000; }
@@ -51,22 +48,10 @@ view"""
 
 def main() -> None:
     """Print the table."""
-    with tempfile.TemporaryDirectory() as folder, open(os.path.join(folder, "log"), "wb") as log:
-        port, token = server.free_port(), "measure"
-        environment = {**os.environ, "JUPYTER_TOKEN": token, "JUPYTER_CONFIG_DIR": folder, "JUPYTERLAB_SETTINGS_DIR": folder, "IPYTHONDIR": folder}
-        environment.pop("PARTKIT_STATIC", None)
-        with subprocess.Popen(server.command(Path(folder), port), env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log) as process:
-            try:
-                lab = server.Lab(f"http://127.0.0.1:{port}", token, Path(folder), psutil.Process(process.pid))
-                server.wait_for_server(lab, process, Path(folder, "log"))
-                with sync_playwright() as playwright:
-                    chrome = playwright.chromium.launch(executable_path=chromium.find(), args=list(chromium.FLAGS))
-                    measure(lab, chrome.new_page(viewport={"width": 1280, "height": 900}))
-                    chrome.close()
-                lab.end_kernels()
-            finally:
-                process.terminate()
-                process.wait(timeout=30)
+    with tempfile.TemporaryDirectory() as folder, server.jupyter_lab(Path(folder)) as lab, sync_playwright() as playwright:
+        chrome = playwright.chromium.launch(executable_path=chromium.find(), args=list(chromium.FLAGS))
+        measure(lab, chrome.new_page(viewport={"width": 1280, "height": 900}))
+        chrome.close()
 
 
 def measure(lab: server.Lab, page: Page) -> None:
@@ -88,7 +73,11 @@ def measure(lab: server.Lab, page: Page) -> None:
         page.wait_for_timeout(4000)
     print(f"{'what':<58}{'measured':>22}   target")
     for n, seconds in first.items():
-        report(f"first picture of {n:,} bars, s (median, min-max of {len(seconds)})", f"{median(seconds):.2f} ({min(seconds):.2f}-{max(seconds):.2f})", {100_000: "0.2", 1_000_000: "0.4"}[n])
+        report(
+            f"first picture of {n:,} bars, s (median, min-max of {len(seconds)})",
+            f"{median(seconds):.2f} ({min(seconds):.2f}-{max(seconds):.2f})",
+            {100_000: "0.2", 1_000_000: "0.4"}[n],
+        )
     report("bytes an event", f"{per_event:.2f}", "about 10")
     for cell, base in ((len(sizes) + 1, 0), (len(sizes) + 2, 100_000)):
         frames, messages, gap = stream(lab, page, cell)
@@ -101,7 +90,10 @@ def run(lab: server.Lab, page: Page, cell: int) -> None:
     """Run one cell; returns when it is done."""
     page.evaluate("i => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = i; }", cell)
     lab.command(page, "notebook:run-cell")
-    page.wait_for_function("i => { const m = jupyterapp.shell.currentWidget.content.widgets[i].model; return m.executionCount !== null && m.executionState !== 'running'; }", arg=cell)
+    page.wait_for_function(
+        "i => { const m = jupyterapp.shell.currentWidget.content.widgets[i].model; return m.executionCount !== null && m.executionState !== 'running'; }",
+        arg=cell,
+    )
 
 
 def stream(lab: server.Lab, page: Page, cell: int) -> tuple[float, float, float]:

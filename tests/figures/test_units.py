@@ -10,7 +10,8 @@ from partkit.figures.units import axis, nbytes, seconds
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(0, "0 s"), (1, "1 s"), (0.9999999, "1 s"), (0.5, "500 ms"), (1.5e-6, "1.5 us"), (2e-12, "0.002 ns"), (-0.25, "-250 ms"), (3600, "3600 s")]
+    ("value", "text"),
+    [(0, "0 s"), (1, "1 s"), (0.9999999, "1 s"), (0.5, "500 ms"), (1.5e-6, "1.5 us"), (2e-12, "0.002 ns"), (-0.25, "-250 ms"), (3600, "3600 s")],
 )
 def test_seconds(value: float, text: str) -> None:
     assert seconds(value) == text
