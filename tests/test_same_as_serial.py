@@ -347,6 +347,29 @@ def test_a_wrong_shape_says_how_to_give_the_layout() -> None:
     assert first.what == "weight" and "its shape is [2], in one process [3]" in first.hint and "layout=" in first.hint
 
 
+def test_without_a_note_of_the_start_unequal_replicas_are_suspected() -> None:
+    (first, *_) = compare([observed(outputs=X), observed(outputs=X * 0.3)], observed(outputs=X)).differences
+    assert (first.rank, first.what) == (1, "output")
+    assert "or the replicas started unequal: note('start', model=model) shows it" in first.hint
+
+
+@pytest.mark.parametrize(
+    ("losses", "right", "words"),
+    [
+        ((6.0, 6.0), 3.0, "exactly 2 times too large, the number of ranks"),
+        ((1.5, 1.5), 3.0, "exactly 2 times too small, the number of ranks"),
+        ((12.0, 12.0), 2.0, "exactly 6 times too large, the number of items"),
+        ((-3.0, -3.0), 3.0, "the sign is wrong"),
+        ((4.2, 4.2), 3.0, "exactly 1.4 times the right one"),
+        ((0.0, 0.0), 3.0, "another loss function, other targets, or wrong counts"),
+    ],
+)
+def test_a_loss_that_is_a_multiple_says_of_what(losses: tuple[float, ...], right: float, words: str) -> None:
+    ranks = [observed(loss=torch.tensor(loss, dtype=torch.float64), count=3) for loss in losses]
+    first = compare(ranks, observed(loss=torch.tensor(right, dtype=torch.float64))).differences[0]
+    assert first.rank is None and words in first.hint
+
+
 # -- what counts as equal ----------------------------------------------------------------------------------------------
 
 

@@ -45,7 +45,8 @@ class DataParallel(nn.Module):
         module: built in the same way on each rank; its weights may differ. Any shapes; dense gradients.
         comm: the ranks.
         reduction: "overlapped" (buckets, sent while backward goes on) or "naive" (each gradient after backward).
-        bucket_bytes: size limit of a bucket; a larger gradient has one of its own.
+        bucket_bytes: size limit of a bucket, 4 MB by default; a larger gradient has one of its own. Smaller buckets start earlier
+            and cost more messages.
 
     Raises:
         ValueError: ``reduction`` is unknown, or ``bucket_bytes`` below 1.
@@ -65,7 +66,7 @@ class DataParallel(nn.Module):
         [-14.0, -14.0]
     """
 
-    def __init__(self, module: nn.Module, comm: Communicator, *, reduction: Reduction = "overlapped", bucket_bytes: int = 2**20) -> None:
+    def __init__(self, module: nn.Module, comm: Communicator, *, reduction: Reduction = "overlapped", bucket_bytes: int = 2**22) -> None:
         super().__init__()
         if reduction not in get_args(Reduction):
             raise ValueError(f"DataParallel(reduction={reduction!r}): reduction is one of {', '.join(map(repr, get_args(Reduction)))}")

@@ -80,9 +80,9 @@ def no_gradient(clue: Clue) -> str:
 
 def factor(clue: Clue) -> str:
     """The right gradient or loss times a number."""
-    right, size, items = clue.pair.right.double(), len(clue.counts), sum(clue.counts)
-    times = float((clue.mine.double() * right).sum() / (right * right).sum().clamp(min=1e-300))
-    if not times or abs(times - 1) < 1e-3 or not clue.near(clue.mine.double(), times * right):
+    right, size, items = clue.pair.right, len(clue.counts), sum(clue.counts)
+    times = _ratio(clue.mine, right)
+    if not times or abs(times - 1) < 1e-3 or not clue.near(clue.mine, times * right):
         return ""
     for number, reason in (
         (size, f"exactly {size} times too large, the number of ranks: a sum over ranks that was not divided; divide it by comm.size, or use op='mean'"),
@@ -95,6 +95,13 @@ def factor(clue: Clue) -> str:
         if number != 1 and abs(times / number - 1) < 10 * clue.tolerance + 1e-12:
             return reason
     return f"exactly {times:.6g} times the right one"
+
+
+def _ratio(a: Tensor, b: Tensor) -> float:
+    """The number by which ``b`` comes closest to ``a``; 0 for complex numbers, of which no hint is made."""
+    if b.is_complex() or not b.any():
+        return 0.0
+    return float((a.double() * b.double()).sum() / b.double().square().sum())
 
 
 def never_reduced(clue: Clue) -> str:
@@ -169,9 +176,9 @@ def other_rate(clue: Clue) -> str:
     before = clue.earlier("weight", clue.pair.step - 1)
     if before is None or before.mine is None:
         return ""
-    update, right = (clue.mine - before.mine).double(), (clue.pair.right - before.right).double()
-    times = float((update * right).sum() / (right * right).sum().clamp(min=1e-300))
-    if float((update - times * right).abs().max()) > 1e-4 * float(right.abs().max()):
+    update, right = clue.mine - before.mine, clue.pair.right - before.right
+    times = _ratio(update, right)
+    if not times or float((update - times * right).abs().max()) > 1e-4 * float(right.abs().max()):
         return ""
     return f"the gradient is right, the update is {times:.4g} times the right one: the learning rate of {_whom(clue)} is another"
 
