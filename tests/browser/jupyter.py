@@ -110,30 +110,20 @@ class Lab(Server):
     def run_all(self, page: Page, seconds: float = CELL_SECONDS) -> None:
         """Run every cell and wait until the last is done."""
         self.command(page, "notebook:run-all-cells")
-        self.wait(page, seconds)
+        page.wait_for_function(f"({_CELLS})().every(cell => cell.model.executionCount !== null && {_RESTS})", timeout=1000 * seconds)
 
     def start(self, page: Page, index: int) -> None:
         """Run the cell with this number, counted from 0, text cells too; returns at once."""
-        page.evaluate(
-            "index => { window.jupyterapp.shell.currentWidget.content.deselectAll(); window.jupyterapp.shell.currentWidget.content.activeCellIndex = index; }",
-            index,
-        )
+        page.evaluate("index => { const { content } = window.jupyterapp.shell.currentWidget; content.deselectAll(); content.activeCellIndex = index; }", index)
         self.command(page, "notebook:run-cell")
 
     def run(self, page: Page, index: int, seconds: float = CELL_SECONDS) -> None:
         """Run one cell and wait until it is done."""
-        before = page.evaluate(_COUNT, index)
+        count = "window.jupyterapp.shell.currentWidget.content.widgets[index].model.executionCount"
+        before = page.evaluate(f"index => {count}", index)
         self.start(page, index)
-        page.wait_for_function(f"([index, before]) => {{ const now = ({_COUNT})(index); return now !== null && now !== before; }}", arg=[index, before])
-        self.wait(page, seconds)
-
-    def wait(self, page: Page, seconds: float = CELL_SECONDS) -> None:
-        """Wait until no cell waits or runs."""
         page.wait_for_function(
-            """() => [...window.jupyterapp.shell.currentWidget.content.widgets]
-                .filter(cell => cell.model.type === "code" && cell.model.sharedModel.getSource().trim() !== "")
-                .every(cell => cell.model.executionCount !== null && cell.model.executionState !== "running")""",
-            timeout=1000 * seconds,
+            f"([index, before]) => {count} !== null && {count} !== before && ({_CELLS})().every(cell => {_RESTS})", arg=[index, before], timeout=1000 * seconds
         )
 
     def command(self, page: Page, name: str, **arguments: Any) -> None:
@@ -146,7 +136,9 @@ class Lab(Server):
         return json.loads((self.folder / name).read_text(encoding="utf-8"))
 
 
-_COUNT = "index => window.jupyterapp.shell.currentWidget.content.widgets[index].model.executionCount"
+_CELLS = """() => window.jupyterapp.shell.currentWidget.content.widgets
+    .filter(cell => cell.model.type === "code" && cell.model.sharedModel.getSource().trim() !== "")"""
+_RESTS = "cell.model.executionState !== 'running'"  # a cell that waits for its turn is running too
 
 
 class Notebook7(Lab):

@@ -26,24 +26,18 @@ def outputs(saved: Any, cell: int) -> list[set[str]]:
     return [set(output.get("data", {})) for output in saved["cells"][cell]["outputs"]]
 
 
-def run(lab: Any, page: Page, cell: int) -> None:
-    page.evaluate("i => { jupyterapp.shell.currentWidget.content.activeCellIndex = i; }", cell)
-    lab.command(page, "notebook:run-cell")
-    lab.wait(page)
-
-
 def test_a_finished_trace_can_be_touched_and_is_saved_as_a_picture(lab: Any, page: Page) -> None:
     name = lab.write("finished.ipynb", SETUP, SHOW, "print(timeline.selected_event.kind)")
     lab.open(page, name)
-    run(lab, page, 0)
-    run(lab, page, 1)
+    lab.run(page, 0)
+    lab.run(page, 1)
     expect(page.locator(".pk-seated .pk-over[data-painted='2']")).to_be_visible()
     assert outputs(lab.save(page, name), 1) == [{"text/html", "text/plain"}]
     page.locator(".pk-over").click(position={"x": 300, "y": 15})
     expect(page.locator(".pk-info")).to_contain_text("rank 0 to rank 1")
-    run(lab, page, 2)
+    lab.run(page, 2)
     expect(page.locator(".jp-OutputArea-output").last).to_have_text("send\n")
-    run(lab, page, 1)  # again: the old view goes, the new one takes its seat
+    lab.run(page, 1)  # again: the old view goes, the new one takes its seat
     expect(page.locator(".pk-seated .pk-over[data-painted='2']")).to_have_count(1)
     lab.save(page, name)  # an unsaved notebook would not let the page go
     lab.end_kernels()
@@ -55,11 +49,11 @@ def test_a_finished_trace_can_be_touched_and_is_saved_as_a_picture(lab: Any, pag
 def test_a_live_run_ends_as_a_picture_that_can_still_be_touched(lab: Any, page: Page) -> None:
     name = lab.write("live.ipynb", SETUP, LIVE, "go.set()")
     lab.open(page, name)
-    run(lab, page, 0)
-    run(lab, page, 1)
+    lab.run(page, 0)
+    lab.run(page, 1)
     expect(page.locator(".pk-over[data-painted='1']")).to_be_visible()
     expect(page.locator(".pk-status")).to_contain_text("running")
-    run(lab, page, 2)
+    lab.run(page, 2)
     expect(page.locator(".pk-seated .pk-status")).to_contain_text("finished")
     assert outputs(lab.save(page, name), 1) == [{"text/html", "text/plain"}]
     page.locator(".pk-over").focus()
@@ -70,12 +64,12 @@ def test_a_live_run_ends_as_a_picture_that_can_still_be_touched(lab: Any, page: 
 def test_reruns_of_a_cell_leave_one_widget(lab: Any, page: Page) -> None:
     name = lab.write("rerun.ipynb", SETUP, SHOW, COUNT)
     lab.open(page, name)
-    run(lab, page, 0)
+    lab.run(page, 0)
     for _ in range(4):
-        run(lab, page, 1)
+        lab.run(page, 1)
         expect(page.locator(".pk-seated .pk-over")).to_have_count(1)
     for _ in range(20):  # the browser looks every two seconds whether a view's place is gone
-        run(lab, page, 2)
+        lab.run(page, 2)
         if page.locator(".jp-Cell").nth(2).locator(".jp-OutputArea-output").inner_text().strip() == "1 open":
             break
         page.wait_for_timeout(500)
