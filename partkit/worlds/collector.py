@@ -218,6 +218,9 @@ class Collector:
             descriptor = process.readable().get(what)
             if descriptor is not None and self._has_more(descriptor):
                 self._read_output(Source(rank, what, descriptor))
+        if self.run is not None:
+            with self.run.changed:
+                self.run.new_lines.extend(self.run.output.finish(rank))  # before its turn to be shown is over
 
     def _has_more(self, descriptor: int) -> bool:
         if descriptor not in self._selector.get_map():

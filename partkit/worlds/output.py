@@ -87,9 +87,9 @@ class Output:
         """Take in what a rank wrote; returns the lines that it completes."""
         return self.tapes[rank, stream].feed(data)
 
-    def finish(self) -> list[Line]:
-        """The run is over; returns lines that had no newline."""
-        return [line for tape in self.tapes.values() for line in tape.finish()]
+    def finish(self, rank: int | None = None) -> list[Line]:
+        """The run is over, for one rank or (None) for all; returns lines that had no newline."""
+        return [line for tape in self.tapes.values() if rank in (None, tape.rank) for line in tape.finish()]
 
     def lines(self, stream: StreamName | None = None) -> list[Line]:
         """All kept lines in the stored order."""
