@@ -14,7 +14,7 @@ A send and its receive carry the same (src, dst, tag, seq): `Trace.messages` pai
     file        idea
     events      what an event is, and how it lies in an array
     recorder    one rank's events, on their way
-    trace       all ranks' events: columns, counts, pairs of messages
+    table       all ranks' events: columns, counts, pairs of messages
     files       traces in files: partkit's own, and Chrome's
 """
 
@@ -28,5 +28,5 @@ from partkit.tracing.events import Kind as Kind
 from partkit.tracing.events import Message as Message
 from partkit.tracing.recorder import Batch as Batch
 from partkit.tracing.recorder import Recorder as Recorder
-from partkit.tracing.trace import EventList as EventList
-from partkit.tracing.trace import Trace as Trace
+from partkit.tracing.table import EventList as EventList
+from partkit.tracing.table import Trace as Trace

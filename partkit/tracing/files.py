@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from partkit.tracing.events import RECORD, Event
-from partkit.tracing.trace import Trace
+from partkit.tracing.table import Trace
 
 FORMAT = "partkit trace"
 
