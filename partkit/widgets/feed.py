@@ -10,6 +10,7 @@ view or the world if the source is a world, which may always start another run.
 from __future__ import annotations
 
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -69,6 +70,12 @@ class Feed:
     def finished(self) -> bool:
         """No more events will come from this trace."""
         return self.trace.finished.is_set()
+
+    def wait(self, seconds: float) -> None:
+        """Until the run is over, but no longer than ``seconds``."""
+        deadline = time.monotonic() + seconds
+        while not self.finished and time.monotonic() < deadline:
+            self.trace.finished.wait(0.1)
 
     @property
     def endless(self) -> bool:

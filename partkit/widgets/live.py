@@ -9,7 +9,8 @@ its kernel, and storing its state would need megabytes. So the output is replace
     a finished trace is shown             the browser reports that it is on the screen; then the same
     JupyterLab, Notebook                  the canvas takes its seat inside the still picture: it goes on working
     elsewhere, or with the kernel gone    the still picture stays; showing the view again shows a finished run as a new view
-    PARTKIT_STATIC=1                      the still picture only, brought up to date once if the run still goes on
+    PARTKIT_STATIC=1                      the still picture only, once the run is over (nobody watches, and tools that run notebooks
+                                          drop what comes after the cell); after a minute as it is, brought up to date once
 
 The same script (``static/model.js``) keeps the canvas in its seat when the world's next run replaces the picture, and reports when
 the last place is gone (the cell was run again, say): then the widget closes itself, so that reruns leave nothing behind.
@@ -29,6 +30,10 @@ try:
     import traitlets
 except ImportError as missing:
     raise ImportError("a live view needs anywidget: pip install 'partkit[notebook]' (still pictures need nothing: see partkit.figures)") from missing
+
+
+PATIENCE = 60.0
+"""Seconds for which a still picture waits for the end of its run."""
 
 
 class LiveView(anywidget.AnyWidget):
@@ -96,6 +101,7 @@ class LiveView(anywidget.AnyWidget):
 
     def _ipython_display_(self, **options: Any) -> None:
         if is_static():
+            self._feed.wait(PATIENCE)
             self._outputs.show(self._picture(), replaceable=not self._feed.finished)
             return
         if self.comm is None:  # closed when its last view was gone

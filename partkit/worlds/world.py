@@ -76,6 +76,7 @@ class World:
         self._num_runs = 0
         self._setting: tuple[str, tuple[str, ...]] = _setting()
         self._lock = threading.RLock()
+        self._no_run = Trace.from_events([], size=self.size)
         self._last: Run | None = None  # the last that the user started
         self._current: Run | None = None  # the last of all
         self._collector = Collector([])
@@ -137,10 +138,10 @@ class World:
         payload = pack_task(fn, args, kwargs)
         with self._lock:
             self._check_free()
+            setting = _setting()
             self._repair()
             self._num_runs += 1
             run = self._current = Run(self, self._num_runs, self._collector.nudge)
-            setting = _setting()
             task = Task(run.number, payload, self._traced if traced is None else traced, setting if setting != self._setting else None)
             self._setting = setting
             self._collector.say(task, run)
@@ -149,7 +150,7 @@ class World:
     @property
     def trace(self) -> Trace:
         """The trace of the last run, or of the one that goes on."""
-        return Trace(self.size) if self._last is None else self._last.trace
+        return self._no_run if self._last is None else self._last.trace
 
     @property
     def pids(self) -> list[int]:
