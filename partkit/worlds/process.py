@@ -74,8 +74,11 @@ class RankProcess:
             os.kill(self.pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """Close this end of every descriptor. A rank that still lives sees it and leaves."""
+        """Close this end of every descriptor. A rank that still lives sees it and leaves; a spawned one is also reaped."""
         if not self.control.closed:
             self.control.close()
             for descriptor in self._reads.values():
                 os.close(descriptor)
+            if self._poll is not None and self.alive:
+                self.kill()
+                self.ended(None)
