@@ -17,7 +17,6 @@ a process with torch is unsafe (macOS, Windows), ranks start with `multiprocessi
 from __future__ import annotations
 
 import atexit
-import atexit
 import gc
 import json
 import os
@@ -110,7 +109,6 @@ class ForkServer:
 
 FORK_SERVER = ForkServer()
 """The one of this process. It holds no ranks' state, only torch in memory, so that every world after the first starts at once."""
-atexit.register(FORK_SERVER.stop)
 
 
 def serve(descriptor: int) -> None:
