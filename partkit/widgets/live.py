@@ -13,7 +13,8 @@ its kernel, and storing its state would need megabytes. So the output is replace
                                           drop what comes after the cell); after a minute as it is, brought up to date once
 
 The same script (``static/model.js``) keeps the canvas in its seat when the world's next run replaces the picture, and reports when
-the last place is gone (the cell was run again, say): then the widget closes itself, so that reruns leave nothing behind.
+the last place is gone: then the widget closes itself. It also does when its cell runs again, so that reruns leave nothing behind,
+however fast they follow each other.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class LiveView(anywidget.AnyWidget):
         if height is not None and not 40 <= height <= 10_000:
             raise ValueError(f"{type(self).__name__}(height={height!r}): height is a number of pixels from 40 to 10000")
         self._feed, self._title, self._height = feed, title, height
-        self._outputs = Outputs()
+        self._outputs = Outputs(self.close)
         finished = feed.finished
         self._blocks = [feed.encoder.encode()]
         super().__init__(look=look, meta=self._describe(live=not finished), snapshot=self._blocks[0], **traits)
@@ -81,6 +82,7 @@ class LiveView(anywidget.AnyWidget):
         if hasattr(self, "_outputs"):  # else its making has failed
             self._outputs.forget()
         super().close()
+        self.layout.close()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.trace!r})"
@@ -105,6 +107,7 @@ class LiveView(anywidget.AnyWidget):
             self._outputs.show(self._picture(), replaceable=not self._feed.finished)
             return
         if self.comm is None:  # closed when its last view was gone
+            self.layout.open()
             self.open()
             self._start()
         self._outputs.show(widget_bundle(self.model_id, self._still()), replaceable=True)

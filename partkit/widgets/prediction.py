@@ -53,7 +53,8 @@ class Prediction:
             raise ValueError(f"Prediction(choices={list(self.choices)!r}): give at least two, all different")
         self.guess: Answer | None = None
         self._default = None if guess is None else self._checked(guess)
-        self._outputs = Outputs()
+        self._outputs = Outputs(self._close_form)
+        self._form: Any = None
 
     def commit(self, guess: Answer) -> None:
         """Fix the guess.
@@ -66,6 +67,7 @@ class Prediction:
         self.guess = self._checked(guess)
         self._outputs.replace(self._still)
         self._outputs.forget()
+        self._close_form()
 
     def reveal(self, actual: Answer) -> Verdict:
         """Lay the answer beside the guess; shows itself as a table.
@@ -96,7 +98,13 @@ class Prediction:
         elif self.guess is not None:
             self._outputs.show(self._still(), replaceable=False)
         else:
-            self._outputs.show(widget_bundle(self.form().model_id, self._still()), replaceable=True)
+            self._form = self._form or self.form()
+            self._outputs.show(widget_bundle(self._form.model_id, self._still()), replaceable=True)
+
+    def _close_form(self) -> None:
+        if self._form is not None:
+            _close(self._form)
+            self._form = None
 
     def form(self) -> Any:
         """The box and the button, as an ipywidgets widget.
@@ -129,3 +137,13 @@ class Prediction:
 
     def __repr__(self) -> str:
         return str(self._still()["text/plain"])
+
+
+def _close(widget: Any) -> None:
+    """Free an ipywidgets widget and all that it is made of, which its own ``close`` leaves."""
+    for part in (*getattr(widget, "children", ()), getattr(widget, "style", None), widget.layout):
+        if hasattr(part, "layout"):
+            _close(part)
+        elif part is not None:
+            part.close()
+    widget.close()

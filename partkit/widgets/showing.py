@@ -37,11 +37,24 @@ def widget_bundle(model_id: str, still: Bundle) -> Bundle:
     return {WIDGET: {"version_major": 2, "version_minor": 0, "model_id": model_id}, **still}
 
 
-class Outputs:
-    """The outputs in which one view is shown."""
+def _running_cell() -> str | None:
+    """Which cell of the notebook is running; None if the front end does not say."""
+    parent: dict[str, Any] = getattr(_kernel(), "get_parent", dict)()
+    cell: str | None = parent.get("metadata", {}).get("cellId")
+    return cell
 
-    def __init__(self) -> None:
-        self._handles: list[Any] = []
+
+class Outputs:
+    """The outputs in which one view is shown.
+
+    Args:
+        when_gone: called when the cell of the last of them runs again, which clears its outputs.
+    """
+
+    def __init__(self, when_gone: Callable[[], None]) -> None:
+        self._handles: list[tuple[str | None, Any]] = []
+        """The cell, and what replaces the output."""
+        self._when_gone = when_gone
 
     def __len__(self) -> int:
         return len(self._handles)
@@ -51,17 +64,37 @@ class Outputs:
         from IPython import display
 
         show: Any = display.display  # IPython has no annotations
-        if replaceable:
-            self._handles.append(show(bundle, raw=True, display_id=True))
-        else:
+        if not replaceable:
             show(bundle, raw=True)
+            return
+        if not self._handles:
+            self._listen("register")
+        self._handles.append((_running_cell(), show(bundle, raw=True, display_id=True)))
 
     def replace(self, make: Callable[[], Bundle]) -> None:
         """Put what ``make`` gives into every output, on the screen and in the stored notebook."""
         bundle = make() if self._handles else {}
-        for handle in self._handles:
+        for _, handle in self._handles:
             handle.update(bundle, raw=True)
 
     def forget(self) -> None:
         """The outputs stay as they are."""
+        if self._handles:
+            self._listen("unregister")
         self._handles.clear()
+
+    def _listen(self, register: str) -> None:
+        from IPython import get_ipython
+
+        if (shell := get_ipython()) is not None:
+            getattr(shell.events, register)("pre_run_cell", self._cell_runs)
+
+    def _cell_runs(self, info: Any) -> None:
+        """A cell is about to run: what it showed is gone."""
+        kept = [(cell, handle) for cell, handle in self._handles if cell is None or cell != info.cell_id]
+        if len(kept) == len(self._handles):
+            return
+        if not kept:
+            self.forget()
+            self._when_gone()
+        self._handles = kept
