@@ -31,9 +31,10 @@ from contextlib import suppress
 from typing import Any
 
 PRELOAD = ("torch", "torch.distributed", "numpy", "cloudpickle", "partkit.worlds.rank", "partkit.collectives.all_reduce")
-
-PARENT_SECONDS = 2.0
-"""How often the server looks whether the kernel is still there."""
+PRELOAD_WHEN_IDLE = ("torch._dynamo",)
+"""What the first optimizer of a process imports: 2 s and 70 MB for each rank, unless it is here before the rank is forked."""
+IDLE_SECONDS = 2.0
+"""Without a request for so long the server imports the rest, and looks whether the kernel is still there."""
 
 
 class ForkServer:
@@ -115,21 +116,22 @@ def serve(descriptor: int) -> None:
     """The server's life: import, then fork on request and report the exit of each rank. Never returns."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     kernel = socket.socket(fileno=descriptor)
-    for module in PRELOAD:
-        __import__(module)
+    _preload(PRELOAD)
     import torch
 
     torch.set_num_threads(1)
-    gc.collect()
-    gc.freeze()  # the ranks' garbage collectors leave these objects alone, so that their memory stays shared
     wake_read, wake_write = os.pipe()
     os.set_blocking(wake_write, False)
     signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     status_of: dict[int, int] = {}  # pid -> descriptor on which to report its exit status
-    parent = os.getppid()
+    parent, patience, rest = os.getppid(), 0.0, PRELOAD_WHEN_IDLE
     while True:
-        readable, _, _ = select.select([kernel.fileno(), wake_read], [], [], PARENT_SECONDS)
+        readable, _, _ = select.select([kernel.fileno(), wake_read], [], [], patience)
+        patience = IDLE_SECONDS
+        if not readable and rest:
+            _preload(rest)
+            rest = ()
         orphan = os.getppid() != parent  # a process forked from the kernel may hold the kernel's end of the socket open
         if wake_read in readable:
             os.read(wake_read, 4096)
@@ -138,6 +140,13 @@ def serve(descriptor: int) -> None:
             for pid in status_of:
                 os.kill(pid, signal.SIGKILL)
             os._exit(0)
+
+
+def _preload(modules: tuple[str, ...]) -> None:
+    for module in modules:
+        __import__(module)
+    gc.collect()
+    gc.freeze()  # the ranks' garbage collectors leave these objects alone, so that their memory stays shared
 
 
 def _fork_one(kernel: socket.socket, ours: list[int], status_of: dict[int, int]) -> bool:

@@ -26,8 +26,9 @@ from partkit.diagnosis import name_ranks
 from partkit.mesh import Mesh
 from partkit.worlds import cells
 from partkit.worlds.errors import readable
+from partkit.worlds.forkserver import FORK_SERVER
 from partkit.worlds.results import Results
-from partkit.worlds.world import World
+from partkit.worlds.world import World, default_start_method
 
 untyped: Any = magic_arguments
 COMPLETION_SECONDS = 0.5
@@ -201,7 +202,9 @@ def check_syntax(source: str, filename: str, cell: str) -> None:
 
 
 def load(shell: Any) -> None:
-    """Register the magics and their completer with an IPython shell."""
+    """Register the magics and their completer with an IPython shell; ranks can start at once when they are asked for."""
+    if default_start_method() == "forkserver":
+        FORK_SERVER.start()
     magics = RanksMagics(shell)
     shell.register_magics(magics)
 
