@@ -125,7 +125,8 @@ def serve(descriptor: int) -> None:
     signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     status_of: dict[int, int] = {}  # pid -> descriptor on which to report its exit status
-    parent, patience, rest = os.getppid(), 0.0, PRELOAD_WHEN_IDLE
+    parent, patience = os.getppid(), 0.0
+    rest: tuple[str, ...] = PRELOAD_WHEN_IDLE
     while True:
         readable, _, _ = select.select([kernel.fileno(), wake_read], [], [], patience)
         patience = IDLE_SECONDS
