@@ -128,12 +128,16 @@ class RanksMagics(Magics):
             raise UsageError("no ranks are running: %ranks 4 starts four")
         ranks = parse_ranks(what, world.size)
         source = "\n" + cell  # so that line numbers are those of the cell as it is seen, the magic's line included
-        filename = self.shell.compile.cache(source, self.shell.execution_count)
+        filename = self.shell.compile.cache(source, self._cell_number())
         check_syntax(source, filename, cell)
         if background:
             self.shell.push({"run": world.start(cells.run_cell, source, filename, ranks)})
             return None
         return fold(world.run(cells.run_cell, source, filename, ranks))
+
+    def _cell_number(self) -> int:
+        """Of the cell that runs, as it is shown; ``execution_count`` is one more in newer versions of IPython, which count on before a cell runs."""
+        return len(self.shell.history_manager.input_hist_parsed) - 1
 
     # -- completion ----------------------------------------------------------------------------------------------
 
