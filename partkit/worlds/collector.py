@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from partkit.worlds.bell import Bell
 from partkit.worlds.errors import name_sites, site_name
 from partkit.worlds.messages import Abort, Done, Events, Failed, Look, Ready, State
 from partkit.worlds.output import StreamName
@@ -40,7 +41,7 @@ class Collector:
         self.processes = processes
         self.run: Run | None = None
         self.ready: dict[int, Ready] = {}
-        self.changed = threading.Condition()
+        self.changed = Bell()
         self.problem: str | None = None
         self._selector = selectors.DefaultSelector()
         self._wake_read, self._wake_write = os.pipe()
@@ -88,21 +89,22 @@ class Collector:
 
     def joined(self, store: str) -> set[int]:
         """The ranks that have answered about this rendezvous."""
-        return {rank for rank, ready in self.ready.items() if ready.store == store}
+        return {rank for rank, ready in list(self.ready.items()) if ready.store == store}
 
     def forget(self, process: RankProcess) -> None:
         """Stop listening to a rank that is gone, and close its descriptors."""
-        forgotten = threading.Event()
+        forgotten: list[RankProcess] = []
 
         def unregister() -> None:
             for descriptor in process.readable().values():
                 with suppress(KeyError):  # what has come to its end is unregistered already
                     self._selector.unregister(descriptor)
             process.close()
-            forgotten.set()
+            forgotten.append(process)
+            self.changed.ring()
 
         self.order(unregister)
-        forgotten.wait(timeout=5)
+        self.changed.wait_for(lambda: bool(forgotten), timeout=5)
 
     def close(self) -> None:
         """Stop listening and end the thread."""
@@ -151,9 +153,8 @@ class Collector:
             self._selector.unregister(source.descriptor)  # its exit status tells the rest
             return
         if isinstance(message, Ready):
-            with self.changed:
-                self.ready[source.rank] = message
-                self.changed.notify_all()
+            self.ready[source.rank] = message
+            self.changed.ring()
         elif self.run is not None and message.run == self.run.number:
             self._of_run(self.run, source.rank, message)
 
@@ -187,8 +188,7 @@ class Collector:
         process.ended(int.from_bytes(data, "big", signed=True) if data else None)
         self._disconnect()
         self._drain_output(source.rank)
-        with self.changed:
-            self.changed.notify_all()
+        self.changed.ring()
         if self.run is not None and source.rank in self.run.unfinished:
             self.run.died[source.rank] = process.exit_code
             self.run.supervisor.failed(time.monotonic())
@@ -204,9 +204,8 @@ class Collector:
                 self._selector.unregister(source.descriptor)
         elif self.run is not None:
             stream: StreamName = "stdout" if source.what == "stdout" else "stderr"
-            with self.run.changed:
-                self.run.new_lines.extend(self.run.output.feed(source.rank, stream, data))
-                self.run.changed.notify_all()
+            self.run.new_lines.extend(self.run.output.feed(source.rank, stream, data))
+            self.run.changed.ring()
 
     def _drain_output(self, rank: int) -> None:
         """Read what a rank wrote before it answered: the pipes hold it already, and one read takes all that a pipe can hold.
@@ -219,8 +218,7 @@ class Collector:
             if descriptor is not None and self._has_more(descriptor):
                 self._read_output(Source(rank, what, descriptor))
         if self.run is not None:
-            with self.run.changed:
-                self.run.new_lines.extend(self.run.output.finish(rank))  # before its turn to be shown is over
+            self.run.new_lines.extend(self.run.output.finish(rank))  # before its turn to be shown is over
 
     def _has_more(self, descriptor: int) -> bool:
         if descriptor not in self._selector.get_map():
@@ -255,13 +253,11 @@ class Collector:
 
     def _finish(self, run: Run) -> None:
         self.run = None
-        with run.changed:
-            run.finish()
-            run.changed.notify_all()
+        run.finish()
+        run.changed.ring()
 
     def _tell(self, run: Run) -> None:
         if not run.unfinished:
             self._finish(run)
         else:
-            with run.changed:
-                run.changed.notify_all()
+            run.changed.ring()

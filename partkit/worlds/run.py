@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
+from collections import deque
 from collections.abc import Callable, Generator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from partkit.tracing import Trace
+from partkit.worlds.bell import Bell
 from partkit.worlds.errors import Failure, RankError, killed_text, rank_died, rank_error, ranks_stuck
 from partkit.worlds.output import Line, Output, make_screen
 from partkit.worlds.results import Results
@@ -44,8 +45,8 @@ class Run:
         self.defect: str | None = None  # of partkit itself
         self.stopped = False
         self.seen = False  # whether somebody has been told how it ended
-        self.new_lines: list[Line] = []
-        self.changed = threading.Condition()
+        self.new_lines: deque[Line] = deque()
+        self.changed = Bell()
         self._screen = make_screen(self.output)
         self._shown_at: float | None = None  # for a run in the background: when its display was last brought up to date
         self._results: Results | None = None
@@ -84,9 +85,8 @@ class Run:
         deadline = None if timeout is None else time.monotonic() + timeout
         try:
             while not self.done:
-                with self.changed:
-                    if not self.done and not self.new_lines:
-                        self.changed.wait(0.1 if deadline is None else max(0.0, min(0.1, deadline - time.monotonic())))
+                if not self.new_lines:
+                    self.changed.wait(0.1 if deadline is None else min(0.1, deadline - time.monotonic()))
                 self._show()
                 if deadline is not None and time.monotonic() >= deadline and not self.done:
                     raise TimeoutError(f"the run is not over after {timeout} s; it goes on")
@@ -141,10 +141,7 @@ class Run:
         self.stopped = True  # also for the second time: an impatient user may have interrupted the first
         self.supervisor.stop(time.monotonic())
         self._nudge()
-        give_up = time.monotonic() + 5
-        while not self.done and time.monotonic() < give_up:
-            with self.changed:
-                self.changed.wait(0.05)
+        self.changed.wait_for(lambda: self.done, timeout=5)
         self.seen = True
 
     def to_background(self) -> None:
@@ -162,8 +159,7 @@ class Run:
 
     def _show(self) -> None:
         """Bring the screen up to date; from the thread that waits."""
-        with self.changed:
-            lines, self.new_lines = self.new_lines, []
+        lines = [self.new_lines.popleft() for _ in range(len(self.new_lines))]
         if lines:
             self._screen.arrived(lines)
         self._screen.ended(set(range(self.world.size)) - self.unfinished)

@@ -237,21 +237,19 @@ class World:
 
     def _await_ready(self, store: str) -> None:
         deadline = time.monotonic() + JOIN_SECONDS
-        with self._collector.changed:
-            while len(joined := self._collector.joined(store)) < self.size:
-                gone = [p.rank for p in self._processes if not p.alive]
-                if gone or self._collector.problem or time.monotonic() > deadline:
-                    reason = self._collector.problem or (f"{name_ranks(gone)} ended" if gone else f"no answer in {JOIN_SECONDS:.0f} s")
-                    raise RuntimeError(f"{name_ranks(sorted(set(range(self.size)) - joined))} could not join the others: {reason}")
-                self._collector.changed.wait(0.1)
+        while len(joined := self._collector.joined(store)) < self.size:
+            gone = [p.rank for p in self._processes if not p.alive]
+            if gone or self._collector.problem or time.monotonic() > deadline:
+                reason = self._collector.problem or (f"{name_ranks(gone)} ended" if gone else f"no answer in {JOIN_SECONDS:.0f} s")
+                raise RuntimeError(f"{name_ranks(sorted(set(range(self.size)) - joined))} could not join the others: {reason}")
+            self._collector.changed.wait(0.1)
 
     def _end_all_but(self, ranks: Collection[int]) -> None:
         """End some ranks' processes, and see them gone."""
         for process in self._processes:
             if process.rank not in ranks and process.alive:
                 process.kill()
-        with self._collector.changed:
-            self._collector.changed.wait_for(lambda: not any(p.alive for p in self._processes if p.rank not in ranks), timeout=2.0)
+        self._collector.changed.wait_for(lambda: not any(p.alive for p in self._processes if p.rank not in ranks), timeout=2.0)
 
 
 def default_start_method() -> StartMethod:
@@ -288,10 +286,7 @@ def _shut_down(collector: Collector, folder: str) -> None:
     """End the ranks of a world: ask, then insist. Also runs at the exit of the kernel."""
     for process in collector.processes:
         process.send(Leave())
-    deadline = time.monotonic() + 1.0
-    with collector.changed:
-        while any(process.alive for process in collector.processes) and time.monotonic() < deadline:
-            collector.changed.wait(0.05)
+    collector.changed.wait_for(lambda: not any(process.alive for process in collector.processes), timeout=1.0)
     for process in collector.processes:
         if process.alive:
             process.kill()

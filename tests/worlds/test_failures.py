@@ -247,8 +247,7 @@ def test_a_rank_that_dies_between_runs_is_replaced(live_world: Live) -> None:
     world = live_world(2)
     process = world._processes[1]
     os.kill(process.pid, signal.SIGKILL)
-    with world._collector.changed:
-        assert world._collector.changed.wait_for(lambda: not process.alive, timeout=20)
+    assert world._collector.changed.wait_for(lambda: not process.alive, timeout=20)
     assert works(world)
 
 

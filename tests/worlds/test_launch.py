@@ -238,8 +238,7 @@ def test_a_fork_server_that_was_killed_is_replaced() -> None:
         server, ranks = psutil.Process(FORK_SERVER.pid), [psutil.Process(pid) for pid in world.pids]
         server.kill()
         psutil.wait_procs([server], timeout=20)
-        with world._collector.changed:
-            assert world._collector.changed.wait_for(lambda: not any(p.alive for p in world._processes), timeout=20)
+        assert world._collector.changed.wait_for(lambda: not any(p.alive for p in world._processes), timeout=20)
         assert works(world) and FORK_SERVER.pid not in (None, server.pid)
         _, alive = psutil.wait_procs(ranks, timeout=20)
         assert not [p for p in alive if p.status() != psutil.STATUS_ZOMBIE]
