@@ -4,6 +4,7 @@ A rank's row, from the top:
 
     span depth 0     |------------ step 0 ------------|------------ step 1 ----
     span depth 1     |  forward  |  all_reduce        |      spans, computations and collectives nest like their names
+    metrics          |                     . |               marks, at the moments when numbers were noted
     more             |              bucket 1  |              what overlaps its own lane, such as asynchronous collectives
     sends            |            |S0|  |S1|          |      a second lane where two are under way at once
     receives         |            |R0|  |R1|          |
@@ -21,8 +22,8 @@ import numpy.typing as npt
 from partkit.tracing import KIND_CODE, Columns
 
 LANES = 16
-"""Lanes of one rank: 7 for nesting, 3 more for what overlaps there, 3 for sends, 3 for receives."""
-DEPTHS, MORE, SEND, RECV = range(0, 7), range(7, 10), range(10, 13), range(13, 16)
+"""Lanes of one rank: 6 for nesting, 1 for metrics, 3 more for what overlaps there, 3 for sends, 3 for receives."""
+DEPTHS, METRIC, MORE, SEND, RECV = range(0, 6), 6, range(7, 10), range(10, 13), range(13, 16)
 MAX_RANKS = 2**16 // LANES
 """Place is a 16-bit number: rank * LANES + lane."""
 
@@ -69,6 +70,7 @@ class Lanes:
             more = [text.count("/") + 1 if text else 0 for text in strings[known:]]
             self._depth = np.concatenate((self._depth, np.array(more, dtype=np.int64)))
         lane: Places = np.minimum(self._depth[rows["span"]], DEPTHS[-1]).astype(np.uint16)
+        lane[rows["kind"] == KIND_CODE["metric"]] = METRIC
         lane[rows["kind"] == KIND_CODE["send"]] = SEND[0]
         lane[rows["kind"] == KIND_CODE["recv"]] = RECV[0]
         return lane

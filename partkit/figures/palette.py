@@ -6,7 +6,7 @@
     compute      green                    C        none     with the spans, by depth
     collective   pink                     G        x        with the spans, by depth
     span         grey                     N        none     with the spans, by depth
-    metric       vermillion               M        none     with the spans, a mark at the moment when it was noted
+    metric       vermillion               M        none     in a lane of its own, a mark at the moment when it was noted
 
 No picture depends on colour alone: kinds have lanes, letters and hatches too. Orange and grey have less than 3:1 contrast on
 white, so every bar has an outline, darker on a light page and lighter on a dark one.
