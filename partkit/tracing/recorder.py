@@ -10,6 +10,10 @@ import numpy as np
 
 from partkit.tracing.events import KIND_CODE, RECORD, Columns, Kind
 
+COLUMNS = ("rank", "kind", "start", "end", "peer", "nbytes", "seq", "tag", "span", "site", "group", "value")
+"""What `Recorder.add` keeps of an event, in this order."""
+TEXT = {"tag", "span", "site", "group"}
+
 
 class Batch(NamedTuple):
     """Some events of one rank on their way into a `Trace`."""
@@ -65,8 +69,10 @@ class Recorder:
             return None
         strings, sites = self._strings, self._sites
         known, known_sites = len(strings), len(sites)
-        table = [(*row[:7], *(_intern(strings, text) for text in row[7:9]), _intern(sites, row[9]), _intern(strings, row[10]), row[11]) for row in rows]
-        return Batch(list(strings)[known:], np.array(table, dtype=RECORD), list(sites)[known_sites:])
+        records = np.empty(len(rows), dtype=RECORD)
+        for name, column in zip(COLUMNS, zip(*rows, strict=True), strict=True):
+            records[name] = _numbers(sites if name == "site" else strings, column) if name in TEXT else column
+        return Batch(list(strings)[known:], records, list(sites)[known_sites:])
 
     def reset(self) -> None:
         """Forget events and strings: the next batch starts a new trace."""
@@ -74,6 +80,8 @@ class Recorder:
         self._strings, self._sites = {"": 0}, {"": 0}
 
 
-def _intern(table: dict[str, int], text: str) -> int:
-    """The number of ``text`` in ``table``, a new one if need be."""
-    return table.setdefault(text, len(table))
+def _numbers(table: dict[str, int], texts: Sequence[str]) -> list[int]:
+    """The number of each text in ``table``, new ones if need be. Few differ, so most of it is one look-up each."""
+    for text in dict.fromkeys(texts):
+        table.setdefault(text, len(table))
+    return [table[text] for text in texts]
