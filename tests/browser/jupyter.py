@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import socket
 import subprocess
@@ -48,9 +49,11 @@ class Server:
         process: its own, parent of the kernels'.
     """
 
+    probe = "/api/kernels"
+
     def __init__(self, url: str, token: str, folder: Path, process: psutil.Process) -> None:
         self.url, self.folder, self.process = url, folder, process
-        self._token = token
+        self.token = token
 
     def write(self, name: str, *cells: str, **metadata: Any) -> str:
         """Make a notebook of code cells; gives its name."""
@@ -65,28 +68,41 @@ class Server:
 
     def end_kernels(self) -> None:
         """End every kernel, and wait until its process and those under it are gone."""
-        family = [process for kernel in self.kernels() for process in (kernel, *kernel.children(recursive=True))]
-        for kernel in self._ask("GET", "/api/kernels"):
-            self._ask("DELETE", f"/api/kernels/{kernel['id']}")
+        family = self.family()
+        for name in self.kernel_names():
+            self.end_kernel(name)
         _, left = psutil.wait_procs(family, timeout=15)
         assert left == [], f"processes that outlived their kernel: {left}"
+
+    def kernel_names(self) -> list[str]:
+        """The kernels as the server knows them."""
+        return [kernel["id"] for kernel in json.loads(self.ask("GET", "/api/kernels"))]
+
+    def end_kernel(self, name: str) -> None:
+        """Have the server end one."""
+        self.ask("DELETE", f"/api/kernels/{name}")
+
+    def family(self) -> list[psutil.Process]:
+        """The kernels and what they have started."""
+        return [process for kernel in self.kernels() for process in (kernel, *kernel.children(recursive=True))]
 
     def wait_until_up(self, log: Path) -> None:
         """Until it answers; with its log if it does not."""
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline and self.process.is_running() and self.process.status() != psutil.STATUS_ZOMBIE:
             try:
-                self._ask("GET", "/api/kernels")
+                self.ask("GET", self.probe)
                 return
             except OSError:
                 time.sleep(0.1)
         raise AssertionError(f"the server did not start:\n{log.read_text(encoding='utf-8', errors='replace')[-3000:]}")
 
-    def _ask(self, method: str, address: str) -> Any:
-        request = urllib.request.Request(self.url + address, method=method, headers={"Authorization": f"token {self._token}"})
+    def ask(self, method: str, address: str) -> bytes:
+        """What the server answers."""
+        request = urllib.request.Request(self.url + address, method=method, headers={"Authorization": f"token {self.token}"})
         with urllib.request.urlopen(request, timeout=30) as answer:
-            body = answer.read()
-        return json.loads(body) if body else None
+            found: bytes = answer.read()
+        return found
 
 
 class Lab(Server):
@@ -96,7 +112,7 @@ class Lab(Server):
 
     def open(self, page: Page, name: str) -> None:
         """Show a notebook and wait until its kernel can take a cell."""
-        page.goto(f"{self.url}/{self.place}/{name}?reset&token={self._token}")
+        page.goto(f"{self.url}/{self.place}/{name}?reset&token={self.token}")
         page.wait_for_function(
             """name => {
                 const panel = window.jupyterapp?.shell.currentWidget;
@@ -144,6 +160,20 @@ class Notebook7(Lab):
     place = "notebooks"
 
 
+class Voila(Server):
+    """Voila: a kernel for each page that is opened."""
+
+    probe = "/"
+
+    def kernel_names(self) -> list[str]:
+        """There is no list to ask for; the names are in the kernels' command lines."""
+        return re.findall(r"kernel-([\w-]+)\.json", " ".join(word for kernel in self.kernels() for word in kernel.cmdline()))
+
+    def end_kernel(self, name: str) -> None:
+        """What a page does when it is left."""
+        self.ask("POST", f"/voila/api/shutdown/{name}")
+
+
 @contextmanager
 def jupyter_lab(folder: Path) -> Iterator[Lab]:
     """A JupyterLab whose root is ``folder``."""
@@ -159,9 +189,9 @@ def notebook_7(folder: Path) -> Iterator[Notebook7]:
 
 
 @contextmanager
-def voila(folder: Path) -> Iterator[Server]:
+def voila(folder: Path) -> Iterator[Voila]:
     """A Voila that shows the notebooks in ``folder``."""
-    with _server(Server, folder, "voila") as server:
+    with _server(Voila, folder, "voila") as server:
         yield server
 
 
@@ -183,8 +213,11 @@ def _server(kind: type[Any], folder: Path, module: str, *options: str) -> Iterat
                 yield server
                 server.end_kernels()
             finally:
+                family = server.family()
                 process.terminate()
                 process.wait(timeout=30)
+                _, left = psutil.wait_procs(family, timeout=15)
+                assert left == [], f"processes that outlived their server: {left}"
 
 
 def _command(module: str, folder: Path, port: int, token: str) -> list[str]:

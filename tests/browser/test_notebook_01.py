@@ -293,7 +293,7 @@ def test_the_exercise_is_open_until_it_is_solved(course: Course) -> None:
     assert solution is not None
     mine = course.index("def my_all_reduce")
     course.set_source(mine, solution[1])
-    for words in ("%ranks 4", "import torch\nx = torch", "def my_all_reduce", "check_ring("):
+    for words in ("%ranks 4", "import torch\nx = torch", "def my_all_reduce", "check_ring(", "%ranks stop"):
         course.lab.run(course.page, course.index(words))
     expect(course.output("check_ring(")).to_contain_text("ring all-reduce: solved")
 

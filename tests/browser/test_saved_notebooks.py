@@ -54,7 +54,7 @@ def show(lab: Lab, page: Page) -> Callable[[str], Page]:
     """Open a notebook without giving it a kernel."""
 
     def open_without_kernel(name: str) -> Page:
-        page.goto(f"{lab.url}/lab?reset&token={lab._token}")
+        page.goto(f"{lab.url}/lab?reset&token={lab.token}")
         page.wait_for_function("() => window.jupyterapp?.shell.currentWidget")
         page.evaluate(
             "path => jupyterapp.commands.execute('docmanager:open', { path, kernelPreference: { shouldStart: false, canStart: false } }).then(() => null)", name
