@@ -23,6 +23,11 @@ def test_importing_partkit_loads_no_heavy_package() -> None:
     assert loaded_by("import partkit") == set()
 
 
+def test_ranks_start_before_the_kernel_has_imported_torch() -> None:
+    """The fork server imports torch; if the kernel did so first, a cold start would take twice as long."""
+    assert "torch" not in loaded_by("import partkit; partkit.World; import partkit.worlds.magics")
+
+
 @pytest.mark.parametrize("argv", [["--help"], ["lab", "--help"], ["bench", "--help"]], ids=" ".join)
 def test_the_help_of_the_command_line_loads_no_heavy_package(argv: list[str]) -> None:
     code = f"from partkit.__main__ import main\ntry: main({argv})\nexcept SystemExit: pass"

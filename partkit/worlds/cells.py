@@ -12,11 +12,10 @@ import rlcompleter
 import sys
 import types
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from torch import Tensor
-
-from partkit.communicator import Communicator, describe
+if TYPE_CHECKING:
+    from partkit.communicator import Communicator
 
 MOST_VALUES = 12
 """A tensor with at most this many elements is shown by its values."""
@@ -71,6 +70,10 @@ def summarise(value: Any) -> str:
         >>> summarise(torch.ones(2)), summarise(torch.ones(100, 4))
         ('tensor([1., 1.])', 'tensor float32[100, 4], norm 20, cpu')
     """
+    from torch import Tensor  # here, so that a kernel can start ranks before it has imported torch itself
+
+    from partkit.communicator import describe
+
     if not isinstance(value, Tensor):
         return repr(value)
     placements = getattr(value, "placements", None)  # a DTensor says how it lies on the mesh
