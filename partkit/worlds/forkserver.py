@@ -31,7 +31,7 @@ from contextlib import suppress
 from typing import Any
 
 PRELOAD = ("torch", "torch.distributed", "numpy", "cloudpickle", "partkit.worlds.rank", "partkit.collectives.all_reduce")
-PRELOAD_WHEN_IDLE = ("torch._dynamo",)
+PRELOAD_WHEN_IDLE: tuple[str, ...] = ("torch._dynamo",)
 """What the first optimizer of a process imports: 2 s and 70 MB for each rank, unless it is here before the rank is forked."""
 IDLE_SECONDS = 2.0
 """Without a request for so long the server imports the rest, and looks whether the kernel is still there."""
@@ -54,14 +54,18 @@ class ForkServer:
     def pid(self) -> int | None:
         return self._process.pid if self._process is not None and self._process.poll() is None else None
 
-    def start(self) -> None:
-        """Start the server unless it runs already; returns at once, while it is still importing."""
+    def start(self, *, complete: bool = False) -> None:
+        """Start the server unless it runs already; returns at once, while it is still importing.
+
+        Args:
+            complete: import everything before the first fork, not only what a first rank needs.
+        """
         with self._lock:
             if self.pid is not None:
                 return
             self._drop()
             ours, theirs = socket.socketpair()
-            code = f"import sys; sys.path[:] = {sys.path!r}; from partkit.worlds.forkserver import serve; serve({theirs.fileno()})"
+            code = f"import sys; sys.path[:] = {sys.path!r}; from partkit.worlds.forkserver import serve; serve({theirs.fileno()}, {complete})"
             environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
             command = [sys.executable, "-c", code]
             self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env=environment, start_new_session=True)
@@ -112,11 +116,14 @@ FORK_SERVER = ForkServer()
 """The one of this process. It holds no ranks' state, only torch in memory, so that every world after the first starts at once."""
 
 
-def serve(descriptor: int) -> None:
+def serve(descriptor: int, complete: bool) -> None:
     """The server's life: import, then fork on request and report the exit of each rank. Never returns."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     kernel = socket.socket(fileno=descriptor)
     _preload(PRELOAD)
+    rest = PRELOAD_WHEN_IDLE
+    if complete:
+        rest = _preload(rest)
     import torch
 
     torch.set_num_threads(1)
@@ -126,13 +133,11 @@ def serve(descriptor: int) -> None:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     status_of: dict[int, int] = {}  # pid -> descriptor on which to report its exit status
     parent, patience = os.getppid(), 0.0
-    rest: tuple[str, ...] = PRELOAD_WHEN_IDLE
     while True:
         readable, _, _ = select.select([kernel.fileno(), wake_read], [], [], patience)
         patience = IDLE_SECONDS
         if not readable and rest:
-            _preload(rest)
-            rest = ()
+            rest = _preload(rest)
         orphan = os.getppid() != parent  # a process forked from the kernel may hold the kernel's end of the socket open
         if wake_read in readable:
             os.read(wake_read, 4096)
@@ -143,11 +148,13 @@ def serve(descriptor: int) -> None:
             os._exit(0)
 
 
-def _preload(modules: tuple[str, ...]) -> None:
+def _preload(modules: tuple[str, ...]) -> tuple[str, ...]:
+    """Import; gives what is left to import, which is nothing."""
     for module in modules:
         __import__(module)
     gc.collect()
     gc.freeze()  # the ranks' garbage collectors leave these objects alone, so that their memory stays shared
+    return ()
 
 
 def _fork_one(kernel: socket.socket, ours: list[int], status_of: dict[int, int]) -> bool:

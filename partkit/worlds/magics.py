@@ -208,7 +208,7 @@ def check_syntax(source: str, filename: str, cell: str) -> None:
 def load(shell: Any) -> None:
     """Register the magics and their completer with an IPython shell; ranks can start at once when they are asked for."""
     if default_start_method() == "forkserver":
-        FORK_SERVER.start()
+        FORK_SERVER.start(complete=True)
     magics = RanksMagics(shell)
     shell.register_magics(magics)
 
