@@ -7,104 +7,21 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from partkit.figures.palette import STYLES
 from partkit.widgets.showing import WIDGET
+from tests.browser.course import NAME, Course, Timeline
 from tests.browser.jupyter import Lab
-from tests.browser.pixels import count, find, picture
+from tests.browser.pixels import count, find
 
-NAME = "notebooks/01-first-four-ranks.ipynb"
 SEND, RECV, COLLECTIVE = (STYLES[kind].light.fill for kind in ("send", "recv", "collective"))
-WATCH = """index => {
-    const cell = jupyterapp.shell.currentWidget.content.widgets[index], seen = (window.growth = []);
-    const painted = (name) => Number(cell.node.querySelector(`.${name} .pk-over`)?.dataset.painted ?? 0);
-    const look = () => {
-        const now = [painted("partkit-curve"), painted("partkit-timeline"), cell.node.querySelector(".partkit-timeline .pk-status")?.textContent ?? ""];
-        if (cell.model.executionState === "running" && String(seen.at(-1)) !== String(now)) seen.push(now);
-        requestAnimationFrame(look);
-    };
-    look();
-}"""
-"""Notes what the views of a cell have painted, frame by frame, as long as the cell runs."""
 TEXTS = """() => jupyterapp.shell.currentWidget.content.widgets.filter(cell => cell.model.type === "markdown")
     .map(cell => cell.model.sharedModel.getSource())"""
 ALIVE = "import ipywidgets.widgets.widget as w; print(len(w._instances))"
-ASK = """async code => {
-    const future = jupyterapp.shell.currentWidget.sessionContext.session.kernel.requestExecute({ code, store_history: false });
-    let text = "";
-    future.onIOPub = (message) => { text += message.content.text ?? message.content.evalue ?? ""; };
-    await future.done;
-    return text;
-}"""
 
 
 pytestmark = pytest.mark.timeout(600)  # the first test runs the whole notebook
-
-
-class Course:
-    """The notebook in a page, all of its cells run; the reader has guessed 20."""
-
-    def __init__(self, lab: Lab, page: Page) -> None:
-        self.lab, self.page = lab, page
-        self.errors: list[str] = []
-        page.on("pageerror", lambda error: self.errors.append(str(error)))
-        page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
-
-    def run(self) -> None:
-        """All cells; the guess is typed before its answer is known."""
-        self.lab.open(self.page, NAME)
-        self.page.evaluate("() => jupyterapp.commands.execute('notebook:clear-all-cell-outputs').then(() => null)")
-        form = self.index("pk.Prediction")
-        for index in self.code_cells():
-            if index > form:
-                break
-            self.lab.run(self.page, index)
-        self.guess()
-        self.page.evaluate(WATCH, self.index("world.start"))
-        for index in self.code_cells():
-            if index > form:
-                self.lab.run(self.page, index)
-
-    def guess(self) -> None:
-        """With the keyboard alone."""
-        self.cell("pk.Prediction").locator("input").click()
-        self.page.keyboard.press("Control+A")
-        self.page.keyboard.type("20")
-        self.page.keyboard.press("Tab")
-        self.page.keyboard.press("Enter")
-        expect(self.output("pk.Prediction")).to_contain_text("your guess: 20 messages")
-
-    def code_cells(self) -> list[int]:
-        """Numbers of the code cells, text cells counted too."""
-        kinds = self.page.evaluate("() => jupyterapp.shell.currentWidget.content.widgets.map(cell => cell.model.type)")
-        return [index for index, kind in enumerate(kinds) if kind == "code"]
-
-    def source(self, index: int) -> str:
-        """A cell's text."""
-        text: str = self.page.evaluate("index => jupyterapp.shell.currentWidget.content.widgets[index].model.sharedModel.getSource()", index)
-        return text
-
-    def index(self, words: str) -> int:
-        """Number of the first code cell that contains ``words``."""
-        return next(index for index in self.code_cells() if words in self.source(index))
-
-    def cell(self, words: str) -> Locator:
-        """The first code cell that contains ``words``."""
-        return self.page.locator(".jp-Notebook .jp-Cell").nth(self.index(words))
-
-    def output(self, words: str) -> Locator:
-        """What that cell shows."""
-        return self.cell(words).locator(".jp-OutputArea").first
-
-    def set_source(self, index: int, text: str) -> None:
-        """Write a cell anew."""
-        self.page.evaluate("([index, text]) => jupyterapp.shell.currentWidget.content.widgets[index].model.sharedModel.setSource(text)", [index, text])
-
-    def ask(self, code: str) -> str:
-        """What the kernel prints for some code that is no cell."""
-        answer: str = self.page.evaluate(ASK, code)
-        return answer.strip()
 
 
 @pytest.fixture(scope="module")
@@ -116,23 +33,6 @@ def course(lab: Lab, browser: Browser) -> Iterator[Course]:
     yield course
     context.close()
     lab.end_kernels()
-
-
-class Timeline:
-    """A timeline in the page."""
-
-    def __init__(self, output: Locator) -> None:
-        self.root = output.locator(".partkit-timeline")
-        self.main, self.over = self.root.locator("canvas").first, self.root.locator(".pk-over")
-        self.tip, self.info, self.help, self.table = (self.root.locator(f".pk-{part}") for part in ("tip", "info", "help", "table"))
-
-    def settle(self) -> str:
-        """The picture once it no longer changes."""
-        before, now = "", picture(self.main)
-        while now != before:
-            self.root.page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
-            before, now = now, picture(self.main)
-        return now
 
 
 @pytest.fixture
@@ -330,14 +230,16 @@ def test_nothing_went_wrong_in_the_browser(course: Course) -> None:
 
 
 def test_the_stop_button_frees_stuck_ranks(lab: Lab, page: Page) -> None:
-    stuck = "%%ranks\nimport time, torch\nif rank == 0:\n    comm.recv(torch.empty(1), 1)\nelse:\n    time.sleep(1000)"
+    stuck = "%%ranks\nimport time, torch\nprint('here')\nif rank == 0:\n    comm.recv(torch.empty(1), 1)\nelse:\n    time.sleep(1000)"
     name = lab.write("stop.ipynb", "%load_ext partkit\n%ranks 2", stuck, "%%ranks\nrank * 10.0")
+    outputs = page.locator(".jp-Notebook .jp-Cell .jp-OutputArea")
     lab.open(page, name)
     lab.run(page, 0)
     lab.start(page, 1)
-    page.wait_for_function("() => jupyterapp.shell.currentWidget.content.widgets[1].model.executionState === 'running'")
+    expect(outputs.nth(1)).to_contain_text("[1] here", timeout=30_000)
     lab.command(page, "notebook:interrupt-kernel")
-    outputs = page.locator(".jp-Notebook .jp-Cell .jp-OutputArea")
     expect(outputs.nth(1)).to_contain_text("KeyboardInterrupt", timeout=15_000)
+    # until the cell has ended, a kernel refuses what is sent to it, since an error ends all that waits
+    page.wait_for_function("() => jupyterapp.shell.currentWidget.content.widgets[1].model.executionState === 'idle'")
     lab.run(page, 2)
     expect(outputs.nth(2)).to_contain_text(re.compile(r"rank 0\s*0\.0\s*rank 1\s*10\.0"))
