@@ -35,6 +35,7 @@ class Supervisor:
         self._size = size
         self._quiet_since = now
         self._states: dict[int, RankState] = {}
+        self._finished: dict[int, RankState] = {}
         self._last_look: tuple[RankState, ...] | None = None
         self._look_at = now + SILENCE_SECONDS
         self._abort_at: float | None = None
@@ -79,11 +80,15 @@ class Supervisor:
             state: what the rank is doing.
             unfinished: ranks whose result is still to come.
         """
+        if state.rank not in unfinished:
+            self._finished[state.rank] = state  # for the record of its calls; it may answer later than those that wait for it
+            return None
         self._states[state.rank] = state
         if not set(unfinished) <= self._states.keys():
             return None
-        look = tuple(self._states[rank] for rank in sorted(self._states))
-        everyone = [self._states.get(rank, RankState(rank, "finished")) for rank in range(self._size)]
+        look = tuple(self._states[rank] for rank in sorted(unfinished))
+        known = {**self._finished, **self._states}
+        everyone = [known.get(rank, RankState(rank, "finished")) for rank in range(self._size)]
         self._states.clear()  # each answer counts for one look
         if is_stuck(everyone) and look == self._last_look:
             self.diagnosis = explain(everyone)

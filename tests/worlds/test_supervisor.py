@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from partkit.diagnosis import Operation, RankState
+from partkit.diagnosis import Call, Operation, RankState
 from partkit.worlds.supervisor import FELLOW_SECONDS, KILL_SECONDS, LOOK_SECONDS, SILENCE_SECONDS, Supervisor
 
 
@@ -76,3 +76,14 @@ def test_a_stop_is_carried_out_at_once_and_only_once(supervisor: Supervisor) -> 
     supervisor.stop(201.0)
     assert supervisor.step(201.0) == "nothing"
     assert supervisor.step(200.0 + KILL_SECONDS) == "kill"
+
+
+def test_what_a_finished_rank_has_done_is_known_however_late_it_answers() -> None:
+    supervisor = Supervisor(2, now=0.0)
+    left = RankState(0, "finished", num_calls=2)
+    call = Call("all_reduce", "float32[2], sum, ring", 2, (0, 1), "x.py:1")
+    waiting = blocked(1, 0)._replace(call=call)
+    assert supervisor.saw(left, {1}) is None
+    assert supervisor.saw(waiting, {1}) is None
+    found = supervisor.saw(waiting, {1})  # the second look, before the finished rank has answered it
+    assert found is not None and "rank 0 finished after 2 collective calls" in found.reason
