@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from partkit.cluster import ALL_REDUCE, Cluster, Device, Link, naive_all_reduce, ring_all_reduce
+from partkit.partition import block_range
 
 LINK = Link(latency=1e-6, bandwidth=1e9)
 
@@ -58,3 +59,13 @@ def test_a_device_has_no_zero_in_it(wrong: str) -> None:
 def test_a_cluster_is_a_value() -> None:
     assert Cluster() == Cluster()
     assert hash(Cluster(link=LINK)) == hash(Cluster(link=Link(1e-6, 1e9)))
+
+
+@pytest.mark.parametrize("size", range(2, 8))
+@pytest.mark.parametrize("numel", [0, 1, 5, 7, 12, 100])
+def test_each_rank_of_the_ring_sends_the_chunks_that_the_picture_says(numel: int, size: int) -> None:
+    """The table in collectives/all_reduce.py, walked step by step: uneven chunks tell the ranks apart."""
+    chunks = [4 * len(block_range(numel, size, rank)) for rank in range(size)]
+    steps = range(1, size)
+    walked = [sum(chunks[(r - s + 1) % size] + chunks[(r - s + 2) % size] for s in steps) for r in range(size)]
+    assert ring_all_reduce(numel, 4, size).bytes_sent == tuple(walked)
