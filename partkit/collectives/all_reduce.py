@@ -8,7 +8,7 @@ Three ways, from the obvious one to the one that is used. p ranks, n bytes on ea
     native       as torch.distributed does it: gloo, or NCCL on GPUs
 
 No algorithm can move less than the ring, 2 (p - 1) / p n bytes per rank; it pays with 2 (p - 1) latencies, so that the naive
-way wins for small tensors. The two rows with a formula are `partkit.cluster.ALL_REDUCE`, to the byte.
+way wins for small tensors. The two rows with a formula are `partkit.cluster.COSTS["all_reduce"]`, to the byte.
 
 The ring, for p = 3. The tensor is cut in p chunks. On the first round a chunk collects one more rank's share at each step;
 on the second the finished chunks are handed on:

@@ -54,11 +54,11 @@ def ring_sum(comm: Communicator, elements: int) -> Tensor:
 
 def compare(trace: Trace, ranks: int, elements: int) -> tuple[str, bool]:
     """A table of counted beside predicted, and whether they agree."""
-    from partkit.cluster import ring_all_reduce
+    from partkit.cluster import COSTS
 
-    cost = ring_all_reduce(elements, 4, ranks)
+    cost = COSTS["all_reduce"]["ring"](elements, 4, ranks)
     counted = [(trace.num_messages(rank), trace.bytes_sent(rank)) for rank in range(ranks)]
-    predicted = [(cost.messages, nbytes) for nbytes in cost.bytes_sent]
+    predicted = list(zip(cost.messages, cost.bytes_sent, strict=True))
     rows = [[f"rank {rank}", *counted[rank], *predicted[rank]] for rank in range(ranks)]
     verdict = "counted = predicted" if counted == predicted else "counted and predicted DIFFER"
     return f"{table(['', 'messages', 'bytes', 'predicted messages', 'predicted bytes'], rows)}\n\n{verdict}", counted == predicted

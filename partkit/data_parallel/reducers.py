@@ -14,7 +14,7 @@ In both, parameters take part in one fixed order, whatever order gradients arriv
 with zeros: so all ranks post the same messages in the same order, and ranks that use different layers don't hang.
 
     messages a rank sends      bytes a rank sends (p ranks, n bytes of gradients)
-    naive        2 (p - 1) for each parameter      2 (p - 1) / p n        `partkit.cluster.ring_all_reduce`
+    naive        2 (p - 1) for each parameter      2 (p - 1) / p n        `partkit.cluster.COSTS`
     overlapped   2 (p - 1) for each bucket         2 (p - 1) / p n        `partkit.data_parallel.exchange.bytes_sent`
 
 Reference: Li et al. 2020, "PyTorch Distributed: Experiences on Accelerating Data Parallel Training".

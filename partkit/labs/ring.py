@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from partkit.cluster import Cost, naive_all_reduce, ring_all_reduce
+from partkit.cluster import COSTS, Cost
 from partkit.communicator import Communicator
 from partkit.diagnosis import name_ranks
 from partkit.labs.verdict import Finding, Verdict
@@ -138,12 +138,12 @@ def _wrong_messages(trace: Trace, size: int, shape: tuple[int, ...]) -> Iterator
         yield "the sums are right, but a ready-made collective made them; send the messages yourself, with comm.sendrecv"
         return
     numel, item = torch.Size(shape).numel(), torch.float64.itemsize
-    ring, naive = ring_all_reduce(numel, item, size), naive_all_reduce(numel, item, size)
+    ring, naive = (COSTS["all_reduce"][algorithm](numel, item, size) for algorithm in ("ring", "naive"))
     for rank in range(size):
         sent = [event for event in trace.events if event.kind == "send" and event.rank == rank]
         peers = sorted({event.peer for event in sent if event.peer is not None})
-        if len(sent) != ring.messages:
-            yield f"rank {rank} sent {len(sent)} messages, a ring sends 2 (p - 1) = {ring.messages}{_looks_like(len(sent), trace.bytes_sent(rank), naive)}"
+        if len(sent) != ring.messages[rank]:
+            yield f"rank {rank} sent {len(sent)} messages, a ring sends 2 (p - 1) = {ring.steps}{_looks_like(len(sent), trace.bytes_sent(rank), naive)}"
         elif len(peers) > 1:
             yield f"rank {rank} sent to {name_ranks(peers)}; in a ring each rank sends to one neighbour only"
         elif trace.bytes_sent(rank) > max(ring.bytes_sent):
@@ -151,6 +151,6 @@ def _wrong_messages(trace: Trace, size: int, shape: tuple[int, ...]) -> Iterator
 
 
 def _looks_like(messages: int, nbytes: int, naive: Cost) -> str:
-    if messages == naive.messages and nbytes == naive.bytes_sent[0]:
+    if messages == naive.messages[0] and nbytes == naive.bytes_sent[0]:
         return " (this is the naive algorithm: everything to everyone)"
     return ""

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import partkit as pk
-from partkit.cluster import ring_all_reduce
+from partkit.cluster import COSTS
 from partkit.data_parallel.buckets import fill_buckets
 from partkit.data_parallel.exchange import bytes_sent
 from partkit.worlds.errors import RankError, RanksStuck
@@ -422,7 +422,7 @@ def expected_bytes(net: nn.Module, size: int, rank: int, reduction: str, bucket_
     """Messages and bytes that a rank sends in the start and one step, by the formulas in the docstrings."""
     parameters = list(net.parameters())
     if reduction == "naive":
-        costs = [ring_all_reduce(p.numel(), p.element_size(), size).bytes_sent[rank] for p in parameters]
+        costs = [COSTS["all_reduce"]["ring"](p.numel(), p.element_size(), size).bytes_sent[rank] for p in parameters]
     else:
         lengths = [sum(parameters[i].numel() for i in bucket) for bucket in fill_buckets(parameters, bucket_bytes)]
         costs = [bytes_sent(length, 8, size)[rank] for length in lengths]

@@ -1,0 +1,13 @@
+"""The cost of every algorithm of every collective, one file an operation, as `partkit.collectives` has them.
+
+``COSTS[operation][algorithm](numel, itemsize, size, link)`` gives a `Cost`. The trace of a run shows the same messages and
+bytes, to the byte, and a simulated run takes the same time; tests hold all three together.
+"""
+
+from partkit.cluster.cost import CostFunction
+from partkit.cluster.costs.all_reduce import ALL_REDUCE
+
+COSTS: dict[str, dict[str, CostFunction]] = {
+    "all_reduce": ALL_REDUCE,
+}
+"""Operation -> algorithm -> its cost."""
