@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from partkit.cluster import Device as Device
     from partkit.cluster import Link as Link
     from partkit.collectives.all_reduce import all_reduce as all_reduce
+    from partkit.collectives.barrier import barrier as barrier
+    from partkit.collectives.choosing import choose as choose
     from partkit.communicator import Communicator as Communicator
     from partkit.data_parallel import DataParallel as DataParallel
     from partkit.mesh import Mesh as Mesh
@@ -54,6 +56,8 @@ _HOME = {
     "Trace": "partkit.tracing",
     "World": "partkit.worlds.world",
     "all_reduce": "partkit.collectives.all_reduce",
+    "barrier": "partkit.collectives.barrier",
+    "choose": "partkit.collectives.choosing",
     "same_as_serial": "partkit.serial_twin",
     "watch": "partkit.watching",
 }

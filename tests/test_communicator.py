@@ -110,7 +110,7 @@ def test_a_caught_error_leaves_no_span_and_no_collective_open() -> None:
             with comm.collective("g", torch.ones(1), "x"):  # while an exception is being handled
                 pass
     context = comm._context
-    assert (context.calls, context.spans, context.state().call) == ([], [], None)
+    assert (context.call, context.span, context.state().call) == (None, "", None)
 
 
 # -- messages, live --------------------------------------------------------------------------------------------------

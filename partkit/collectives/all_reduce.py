@@ -20,15 +20,7 @@ on the second the finished chunks are handed on:
              adds to c1: done  adds to c2: done  adds to c0: done   rank r now owns the finished chunk r + 1
     3, 4     sends c1, c0      sends c2, c1      sends c0, c2       all-gather: the same ring, copying instead of adding
 
-Which dtypes can be combined how (bool: a sum is "or", a product "and"); anything else is refused with its dtype and op named:
-
-    dtype                                   sum    mean   product   min    max
-    float16 bfloat16 float32 float64        yes    yes    yes       yes    yes
-    complex64 complex128                    yes    yes    yes*      -      -
-    uint8 int8 int32 int64 bool             yes    -      yes       yes    yes
-    int16                                   yes*   -      yes*      yes*   yes*      * not by gloo, so not by "native"
-
-The smallest or largest of nan and a number is nan, except by "native": gloo may return the number.
+Which dtypes can be combined how: `partkit.collectives.reducing`.
 
 References: Patarasu and Yuan 2009, "Bandwidth optimal all-reduce algorithms for clusters of workstations"; Thakur,
 Rabenseifner and Gropp 2005, section 3.
@@ -37,39 +29,18 @@ Rabenseifner and Gropp 2005, section 3.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
-from partkit.communicator import Communicator, describe
+from partkit.collectives.calling import check_tensor, own_copy, pick
+from partkit.collectives.native import native_all_reduce
+from partkit.collectives.reducing import COMBINE, Op, check_op
+from partkit.communicator import Communicator
 from partkit.partition import block_sizes
 
-Algorithm = Literal["auto", "naive", "ring", "native"]
-Op = Literal["sum", "mean", "product", "min", "max"]
-Combine = Callable[[Tensor, Tensor], Tensor]
 
-COMBINE: dict[str, Combine] = {
-    "sum": torch.Tensor.add_,
-    "mean": torch.Tensor.add_,
-    "product": torch.Tensor.mul_,
-    "min": lambda mine, theirs: torch.minimum(mine, theirs, out=mine),
-    "max": lambda mine, theirs: torch.maximum(mine, theirs, out=mine),
-}
-"""In place: ``COMBINE[op](mine, theirs)`` leaves the combination in ``mine``."""
-
-
-REAL: tuple[Op, ...] = ("sum", "mean", "product", "min", "max")
-OPS: dict[torch.dtype, tuple[Op, ...]] = {
-    **dict.fromkeys((torch.float16, torch.bfloat16, torch.float32, torch.float64), REAL),
-    **dict.fromkeys((torch.complex64, torch.complex128), ("sum", "mean", "product")),
-    **dict.fromkeys((torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.bool), ("sum", "product", "min", "max")),
-}
-"""How each dtype can be combined; a dtype that is not here can't be."""
-NOT_BY_GLOO = {(torch.int16, op) for op in REAL} | {(torch.complex64, "product"), (torch.complex128, "product")}
-
-
-def all_reduce(x: Tensor, comm: Communicator, op: Op = "sum", algorithm: Algorithm = "auto") -> Tensor:
+def all_reduce(x: Tensor, comm: Communicator, op: Op = "sum", algorithm: str = "auto") -> Tensor:
     """Combine the ranks' tensors; every rank gets the whole result.
 
     Args:
@@ -90,12 +61,11 @@ def all_reduce(x: Tensor, comm: Communicator, op: Op = "sum", algorithm: Algorit
         ...     world.run(lambda comm: pk.all_reduce(torch.arange(4.0) * comm.rank, comm))[1]
         tensor([0., 3., 6., 9.])
     """
-    _check_names(x, op, algorithm)
-    _check_dtype(x, op, algorithm)
-    if algorithm == "auto":
-        algorithm = "ring"
+    check_tensor("all_reduce", x)
+    algorithm = pick("all_reduce", algorithm, ALGORITHMS, comm, x)
+    check_op("all_reduce", x, op, algorithm)
     with comm.collective("all_reduce", x, f"{op}, {algorithm}"):
-        result = x.detach().resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
+        result = own_copy(x)
         ALGORITHMS[algorithm](result, comm, op)
         return result.div_(comm.size) if op == "mean" else result
 
@@ -142,32 +112,4 @@ def ring_all_gather(chunks: list[Tensor], comm: Communicator) -> None:
         comm.sendrecv(outgoing, right, incoming, left, tag=f"all-gather {step}")
 
 
-def native_all_reduce(x: Tensor, comm: Communicator, op: Op = "sum") -> None:
-    """What torch.distributed does, in place: gloo's own algorithm, or NCCL's."""
-    comm.native_all_reduce(x, "sum" if op == "mean" else op)
-
-
 ALGORITHMS: dict[str, Callable[[Tensor, Communicator, Op], None]] = {"naive": naive_all_reduce, "ring": ring_all_reduce, "native": native_all_reduce}
-
-
-def _check_names(x: Tensor, op: str, algorithm: str) -> None:
-    """Refuse what is no tensor, no operation, no algorithm, before anything is sent."""
-    if not isinstance(x, Tensor):
-        raise TypeError(f"all_reduce(x={x!r}): x is a {type(x).__name__}, it must be a torch.Tensor")
-    if op not in get_args(Op):
-        raise ValueError(f"all_reduce(op={op!r}): op is one of {', '.join(map(repr, get_args(Op)))}")
-    if algorithm not in get_args(Algorithm):
-        raise ValueError(f"all_reduce(algorithm={algorithm!r}): algorithm is one of {', '.join(map(repr, get_args(Algorithm)))}")
-    if x.layout is not torch.strided:
-        raise ValueError(f"all_reduce of a tensor of layout {x.layout}: only dense tensors travel; convert it with to_dense()")
-
-
-def _check_dtype(x: Tensor, op: str, algorithm: str) -> None:
-    """Refuse what can't be combined, before anything is sent."""
-    dtype = str(x.dtype).removeprefix("torch.")
-    if x.dtype not in OPS:
-        raise ValueError(f"all_reduce of {describe(x)}: {dtype} can't be combined; convert x first, to float32 for example")
-    if op not in OPS[x.dtype]:
-        raise ValueError(f"all_reduce(op={op!r}) of {describe(x)}: {dtype} can't be combined that way, only by {', '.join(OPS[x.dtype])}; convert x first")
-    if algorithm == "native" and (x.dtype, op) in NOT_BY_GLOO:
-        raise ValueError(f"all_reduce(op={op!r}, algorithm='native') of {describe(x)}: gloo can't combine {dtype} that way; take 'ring' or 'naive'")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from partkit.cluster import Cluster
 from partkit.diagnosis import Call, RankState
 from partkit.tracing import Recorder
 from partkit.transport.base import Transport
@@ -14,37 +15,51 @@ if TYPE_CHECKING:
 
 
 class RankContext:
-    """What all communicators of one rank share."""
+    """What all communicators of one rank share.
 
-    def __init__(self, transport: Transport, recorder: Recorder) -> None:
+    Args:
+        transport: the wire.
+        recorder: where events go.
+        cluster: what the ranks run on; algorithms are chosen by it, so it is the same on all ranks.
+
+    Attributes:
+        span: the open spans and collectives, outermost first: ``step/backward``.
+        call: the innermost collective call that this rank is inside of.
+    """
+
+    def __init__(self, transport: Transport, recorder: Recorder, cluster: Cluster | None = None) -> None:
         self.transport = transport
         self.recorder = recorder
-        self.spans: list[str] = []
-        self.calls: list[Call] = []
+        self.cluster = Cluster() if cluster is None else cluster
+        self.span = ""
+        self.call: Call | None = None
         self.pending: dict[int, Pending] = {}
         self.blocked_on: Pending | None = None
         self.progress = 0
         self.num_calls: Counter[tuple[str, tuple[int, ...]]] = Counter()
-        self.num_messages: Counter[tuple[str, int, str, str]] = Counter()
+        self.num_messages: dict[tuple[str, int, str, str], int] = {}
 
     def begin_run(self) -> None:
         """Start counting messages and calls from zero; forget what an earlier run left posted."""
-        for counts in (self.num_calls, self.num_messages, self.pending, self.spans, self.calls):
-            counts.clear()
-        self.blocked_on = None
+        self.num_calls.clear()
+        self.num_messages.clear()
+        self.pending.clear()
+        self.span, self.call, self.blocked_on = "", None, None
         self.recorder.reset()
+
+    def inside(self, name: str) -> str:
+        """The path of a span called ``name`` that opens now."""
+        return f"{self.span}/{name}" if self.span else name
 
     def state(self) -> RankState:
         """What this rank is doing; may be called from another thread at any moment."""
         blocked_on = self.blocked_on
-        posted = tuple(p.operation for p in list(self.pending.values()))
-        call = self.calls[-1] if self.calls else None
         return RankState(
             rank=self.transport.rank,
             status="running" if blocked_on is None else "blocked",
             blocked_on=None if blocked_on is None else blocked_on.operation,
-            posted=posted,
-            call=call,
+            posted=tuple(p.operation for p in list(self.pending.values())),
+            call=self.call,
             num_calls=self.num_calls.total(),
             progress=self.progress,
         )

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from partkit.cluster import Cluster
 from partkit.communicator.context import RankContext
 from partkit.communicator.naming import call_site, describe
 from partkit.communicator.ongoing import Ongoing
@@ -77,17 +79,13 @@ class Communicator:
             dst: group rank.
             tag: only a receive with the same tag, dtype and number of elements takes it.
         """
-        return Pending(self, "send", _dense(x, "x").resolve_conj().resolve_neg().contiguous(), self._peer(dst, "dst"), str(tag))
+        return Pending(self, "send", _packed(x), self._peer(dst, "dst"), str(tag))
 
     def irecv(self, buffer: Tensor, src: int, tag: str = "") -> Pending:
         """Start to fill ``buffer`` from rank ``src`` of this group. Its contents are undefined before ``wait()``."""
-        buffer = _dense(buffer, "buffer")
-        if buffer.is_contiguous() and not (buffer.is_conj() or buffer.is_neg()):
-            inbox = buffer
-        elif any(stride == 0 and size > 1 for stride, size in zip(buffer.stride(), buffer.shape, strict=True)):
-            raise ValueError(f"buffer {describe(buffer)} is expanded: some of its elements share memory, so it can't be filled")
-        else:
-            inbox = torch.empty(buffer.shape, dtype=buffer.dtype, device=buffer.device)
+        if buffer.requires_grad:
+            buffer = buffer.detach()
+        inbox = _inbox(buffer)
         return Pending(self, "recv", inbox, self._peer(src, "src"), str(tag), None if inbox is buffer else buffer)
 
     def send(self, x: Tensor, dst: int, tag: str = "") -> None:
@@ -155,12 +153,11 @@ class Communicator:
     def span(self, name: str) -> Iterator[None]:
         """Name a stretch of this rank's time; spans nest. Shown as a bar around what happens inside."""
         context, start = self._context, self._context.transport.now()
-        outer = "/".join(context.spans)
-        context.spans.append(name)
+        outer, context.span = context.span, context.inside(name)
         try:
             yield
         finally:
-            context.spans.pop()
+            context.span = outer
             context.recorder.add("span", start, context.transport.now(), tag=name, span=outer, site=call_site(), group=self.name)
 
     def compute(self, name: str, *, seconds: float) -> None:
@@ -173,7 +170,7 @@ class Communicator:
             raise ValueError(f"compute({name!r}, seconds={seconds!r}): a duration is at least 0")
         context, start = self._context, self._context.transport.now()
         context.transport.sleep(seconds)
-        context.recorder.add("compute", start, context.transport.now(), tag=name, span="/".join(context.spans), site=call_site(), group=self.name)
+        context.recorder.add("compute", start, context.transport.now(), tag=name, span=context.span, site=call_site(), group=self.name)
 
     def log(self, name: str, value: float) -> None:
         """Note a number (a loss, an accuracy) in the trace; a live curve shows it while the run goes on.
@@ -183,16 +180,22 @@ class Communicator:
             value: a number, or a tensor of one element.
         """
         context, now = self._context, self._context.transport.now()
-        context.recorder.add("metric", now, now, tag=name, span="/".join(context.spans), site=call_site(), group=self.name, value=float(value))
+        context.recorder.add("metric", now, now, tag=name, span=context.span, site=call_site(), group=self.name, value=float(value))
 
     @contextmanager
-    def collective(self, name: str, x: Tensor, detail: str) -> Iterator[None]:
+    def collective(self, name: str, x: Tensor, detail: str, what: str | None = None) -> Iterator[None]:
         """Everything inside belongs to one collective call on ``x``. For authors of collectives.
 
         The call's name, shape, dtype, detail and number go into the wire tag of each message inside, so ranks that call
         different things never exchange a byte; they wait, and the supervisor lays their calls side by side.
+
+        Args:
+            name: of the operation: ``all_reduce``.
+            x: this rank's tensor, whose bytes the event shows.
+            detail: what must agree between the ranks, beside dtype and shape: ``sum, ring``.
+            what: dtype and shape that must agree, in words; those of ``x`` by default.
         """
-        ongoing = self.ongoing(name, x, detail)
+        ongoing = Ongoing(self, name, x, detail, what)
         try:
             with ongoing:
                 yield
@@ -214,39 +217,30 @@ class Communicator:
     @property
     def open_spans(self) -> str:
         """The spans and collectives that this rank is inside of, outermost first: ``step/backward``."""
-        return "/".join(self._context.spans)
+        return self._context.span
 
     def note(self, event: Event) -> None:
         """Add to the trace what an instrument has observed (`partkit.watching`); times are those of `now`. From any thread."""
         peer = -1 if event.peer is None else event.peer
         self._context.recorder.add(event.kind, event.start, event.end, peer, event.nbytes, event.seq, event.tag, event.span, event.site, event.group)
 
-    def native_all_reduce(self, x: Tensor, op: str) -> None:
-        """The platform's own all-reduce of ``x`` (contiguous), in place, once all ranks have agreed on the call.
+    @property
+    def cluster(self) -> Cluster:
+        """What the ranks run on; ``algorithm="auto"`` chooses by it."""
+        return self._context.cluster
 
-        gloo ends processes whose shapes differ. So the ranks first meet in a dissemination barrier (log2 p rounds of one
-        byte; in round k, rank r signals r + 2^k): its messages carry the signature of the call, so a rank that called
-        something else stops all others here, where they can be told why, and the native operation never starts.
-        """
-        token, distance = torch.zeros(1, dtype=torch.uint8), 1
-        while distance < self.size:
-            dst, src = (self.rank + distance) % self.size, (self.rank - distance) % self.size
-            self.sendrecv(token, dst, token.clone(), src, tag=f"same call? {distance}")
-            distance *= 2
-        self._context.transport.native_all_reduce(x, op, self.ranks)
+    def native_group(self) -> Any:
+        """The process group of torch.distributed for these ranks, made when first asked for. Where there is none, it refuses."""
+        return self._context.transport.native_group(self.ranks)
 
     # -- helpers -------------------------------------------------------------------------------------------------
 
     def _peer(self, rank: int, argument: str) -> int:
-        self.rank  # noqa: B018
+        if self._place is None:
+            self.rank  # noqa: B018 (it raises)
         if not 0 <= rank < self.size:
             raise ValueError(f"{argument}={rank!r} is outside this group, whose ranks are 0 to {self.size - 1}")
         return self.ranks[rank]
-
-    def _wire_tag(self, tag: str) -> str:
-        calls = self._context.calls
-        inside = f"{calls[-1].name} {calls[-1].what} {calls[-1].number}" if calls else ""
-        return f"{self.name}|{inside}|{tag}"
 
     def __repr__(self) -> str:
         place = "not in it" if self._place is None else f"rank {self._place}"
@@ -257,8 +251,26 @@ class NotInGroup(ValueError):
     """A rank used a communicator of a group to which it does not belong."""
 
 
-def _dense(x: Tensor, argument: str) -> Tensor:
-    """``x`` without its history. What travels is plain memory, so a tensor that is no plain block of memory is refused."""
+def _packed(x: Tensor) -> Tensor:
+    """``x`` as one block of memory, without its history: ``x`` itself if it is one."""
+    _check_dense(x, "x")
+    if x.requires_grad:
+        x = x.detach()
+    if x.is_conj() or x.is_neg():
+        x = x.resolve_conj().resolve_neg()
+    return x.contiguous()
+
+
+def _inbox(buffer: Tensor) -> Tensor:
+    """Where a message for ``buffer`` arrives: in ``buffer`` itself, if it is one block of memory."""
+    _check_dense(buffer, "buffer")
+    if buffer.is_contiguous() and not (buffer.is_conj() or buffer.is_neg()):
+        return buffer
+    if any(stride == 0 and size > 1 for stride, size in zip(buffer.stride(), buffer.shape, strict=True)):
+        raise ValueError(f"buffer {describe(buffer)} is expanded: some of its elements share memory, so it can't be filled")
+    return torch.empty(buffer.shape, dtype=buffer.dtype, device=buffer.device)
+
+
+def _check_dense(x: Tensor, argument: str) -> None:
     if x.layout is not torch.strided:
         raise ValueError(f"{argument} has layout {x.layout}: only dense tensors travel; convert it with to_dense()")
-    return x.detach()

@@ -14,37 +14,39 @@ if TYPE_CHECKING:
 
 
 class Ongoing:
-    """A collective call between its begin and its end; `Communicator.ongoing` makes it."""
+    """A collective call between its begin and its end; `Communicator.ongoing` makes it.
 
-    def __init__(self, comm: Communicator, name: str, x: Tensor, detail: str) -> None:
+    Args:
+        comm: the group whose call it is.
+        name: of the operation: ``all_reduce``.
+        x: this rank's tensor, whose bytes the event shows.
+        detail: what must agree between the ranks, beside dtype and shape: ``sum, ring``.
+        what: dtype and shape that must agree, in words; those of ``x`` by default.
+    """
+
+    def __init__(self, comm: Communicator, name: str, x: Tensor, detail: str, what: str | None = None) -> None:
         self._comm, self._context = comm, comm._context
         comm.rank  # noqa: B018 (raises for a rank that is not in the group)
         counted = (comm.name, comm.ranks)
-        self._call = Call(name, f"{describe(x)}, {detail}", self._context.num_calls[counted], comm.ranks, call_site())
-        self._context.num_calls[counted] += 1
+        number = self._context.num_calls[counted]
+        self._context.num_calls[counted] = number + 1
+        outer = self._context.call
+        self._call = Call(name, f"{describe(x) if what is None else what}, {detail}", number, comm.ranks, call_site() if outer is None else outer.site)
         self._tag, self._nbytes = f"{name}[{detail}]", x.numel() * x.element_size()
-        self._span = "/".join(self._context.spans)
+        self._span = self._context.span
         self._start = self._context.transport.now()
 
     def __enter__(self) -> None:
-        self._context.calls.append(self._call)
-        self._context.spans.append(self._call.name)
+        context = self._context
+        self._outer = context.call, context.span
+        context.call, context.span = self._call, context.inside(self._call.name)
 
     def __exit__(self, *_: object) -> None:
-        self._context.spans.pop()
-        self._context.calls.pop()
+        self._context.call, self._context.span = self._outer
 
     def end(self) -> None:
         """Note it in the trace, from its begin to now."""
-        call = self._call
-        self._context.recorder.add(
-            "collective",
-            self._start,
-            self._context.transport.now(),
-            nbytes=self._nbytes,
-            seq=call.number,
-            tag=self._tag,
-            span=self._span,
-            site=call.site,
-            group=self._comm.name,
+        call, context = self._call, self._context
+        context.recorder.add(
+            "collective", self._start, context.transport.now(), -1, self._nbytes, call.number, self._tag, self._span, call.site, self._comm.name
         )

@@ -1,8 +1,12 @@
-"""One message between the moment when it is posted and the moment when it is done. Here its event is born."""
+"""One message between the moment when it is posted and the moment when it is done. Here its event is born.
+
+Every message of every algorithm passes through these few lines, so they do what each message needs and no more; words for
+people (`Pending.operation`) are made when somebody asks.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from torch import Tensor
 
@@ -22,34 +26,44 @@ class Pending:
         tensor: what is sent, or the buffer that is being filled.
     """
 
+    __slots__ = ("_context", "_group", "_kind", "_peer", "_seq", "_site", "_span", "_start", "_tag", "_target", "_version", "_wire", "_work", "tensor")
+
     def __init__(self, comm: Communicator, kind: Kind, tensor: Tensor, peer: int, tag: str, target: Tensor | None = None) -> None:
-        context = comm._context
-        self._context = context
-        self._kind = kind
-        self._target = target  # the caller's own buffer, if it is not contiguous
-        self.tensor = tensor
-        self._group = comm.name
+        self._context = context = comm._context
+        self._kind: Kind = kind
+        self._target = target  # the caller's own buffer, if the message can't be put straight into it
+        self._peer = peer
         self._tag = tag
-        self._span = "/".join(context.spans)
-        self._site = context.calls[-1].site if context.calls else call_site()
-        wire = comm._wire_tag(tag)
-        self.operation = Operation("send" if kind == "send" else "recv", peer, tag, describe(tensor), self._site, f"{wire}|{tensor.dtype}|{tensor.numel()}")
-        counted = (kind, peer, tag, comm.name)
-        self._seq = context.num_messages[counted]
-        context.num_messages[counted] += 1
+        self._group = group = comm.name
+        self._span = context.span
+        self.tensor = tensor
+        self._version = _version(tensor) if kind == "send" else None
+        call = context.call
+        if call is None:
+            self._site, self._wire = call_site(), f"{group}||{tag}"
+        else:
+            self._site, self._wire = call.site, f"{group}|{call.name} {call.what} {call.number}|{tag}"
+        counted = (kind, peer, tag, group)
+        self._seq = seq = context.num_messages.get(counted, 0)
+        context.num_messages[counted] = seq + 1
         context.progress += 1
         context.pending[id(self)] = self
-        self._start = context.transport.now()
         transport = context.transport
-        self._work: Work | None = transport.isend(tensor, peer, wire) if kind == "send" else transport.irecv(tensor, peer, wire)
+        self._start = transport.now()
+        self._work: Work | None = (transport.isend if kind == "send" else transport.irecv)(tensor, peer, self._wire)
 
     def wait(self) -> Tensor:
-        """Block until done; the second time returns at once. Gives the sent tensor, or the filled buffer."""
-        if self._work is not None:
+        """Block until done; the second time returns at once. Gives the sent tensor, or the filled buffer.
+
+        Raises:
+            RuntimeError: the tensor of a send was changed after it was posted, so that nobody knows what the receiver got.
+        """
+        work = self._work
+        if work is not None:
             context = self._context
             context.blocked_on = self
             try:
-                self._work.wait()
+                work.wait()
             finally:
                 context.blocked_on = None  # also after a lost connection: whoever goes on after that is not blocked
             context.progress += 1
@@ -58,12 +72,28 @@ class Pending:
             self._note()
             if self._target is not None:
                 self._target.copy_(self.tensor)
+            if self._version is not None and self.tensor._version != self._version:
+                raise RuntimeError(
+                    f"{self.operation}: the tensor was changed before wait(), so the receiver may have got new values for old; "
+                    "wait() first and change it then, or send a copy: isend(x.clone(), ...)"
+                )
         return self.tensor if self._target is None else self._target
 
     def _note(self) -> None:
-        context, nbytes = self._context, self.tensor.numel() * self.tensor.element_size()
-        peer = self.operation.peer
-        context.recorder.add(self._kind, self._start, context.transport.now(), peer, nbytes, self._seq, self._tag, self._span, self._site, self._group)
+        context, tensor = self._context, self.tensor
+        nbytes = tensor.numel() * tensor.element_size()
+        context.recorder.add(self._kind, self._start, context.transport.now(), self._peer, nbytes, self._seq, self._tag, self._span, self._site, self._group)
+
+    @property
+    def operation(self) -> Operation:
+        """The message in words, for the supervisor."""
+        side: Literal["send", "recv"] = "send" if self._kind == "send" else "recv"
+        return Operation(side, self._peer, self._tag, describe(self.tensor), self._site, f"{self._wire}|{self.tensor.dtype}|{self.tensor.numel()}")
 
     def __repr__(self) -> str:
         return f"Pending({self.operation}, {'done' if self._work is None else 'posted'})"
+
+
+def _version(tensor: Tensor) -> int | None:
+    """torch's count of changes to the memory of ``tensor``; None where it can't tell them from changes beside it."""
+    return None if tensor.is_inference() or tensor._base is not None else tensor._version

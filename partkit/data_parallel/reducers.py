@@ -63,7 +63,7 @@ class NaiveReducer:
 
     def finish(self) -> None:
         for parameter in self._parameters:
-            parameter.grad = all_reduce(gradient(parameter), self._comm)
+            parameter.grad = all_reduce(gradient(parameter), self._comm, algorithm="ring")
 
 
 class OverlappedReducer:

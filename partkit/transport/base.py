@@ -12,7 +12,7 @@ The contract, which every implementation keeps (`partkit.testing.check_transport
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from torch import Tensor
 
@@ -45,5 +45,9 @@ class Transport(Protocol):
     def sleep(self, seconds: float) -> None:
         """Let ``seconds`` of this world's time pass on this rank."""
 
-    def native_all_reduce(self, tensor: Tensor, op: str, ranks: tuple[int, ...]) -> None:
-        """The platform's own all-reduce of ``tensor`` (contiguous, in place) among ``ranks``; ``op`` as in `partkit.all_reduce`."""
+    def native_group(self, ranks: tuple[int, ...]) -> Any:
+        """A process group of torch.distributed that holds ``ranks``, in this order.
+
+        Raises:
+            NotImplementedError: this wire has nothing native.
+        """

@@ -48,23 +48,17 @@ class ProcessGroupTransport:
     """One rank's end of a torch.distributed process group.
 
     Args:
-        group: a process group of all ranks with ``send``, ``recv`` and ``allreduce`` (gloo, NCCL).
+        group: a process group of all ranks with ``send`` and ``recv`` (gloo, NCCL).
         make_group: makes one more native group, of some ranks only: ``make_group(ranks)``.
     """
 
     def __init__(self, group: Any, make_group: Callable[[tuple[int, ...]], Any]) -> None:
         self._group = group
+        self.rank = int(group.rank())
+        self.size = int(group.size())
         self._make_group = make_group
         self._native: dict[tuple[int, ...], Any] = {}
         self._own: dict[int, deque[_OwnMessage]] = defaultdict(deque)  # by number: one side posted, the other still to come
-
-    @property
-    def rank(self) -> int:
-        return int(self._group.rank())
-
-    @property
-    def size(self) -> int:
-        return int(self._group.size())
 
     def now(self) -> float:
         return time.perf_counter()
@@ -86,20 +80,10 @@ class ProcessGroupTransport:
         work: Work = self._group.recv([_on_wire(buffer)], src, number)
         return work
 
-    def native_all_reduce(self, tensor: Tensor, op: str, ranks: tuple[int, ...]) -> None:
+    def native_group(self, ranks: tuple[int, ...]) -> Any:
         if ranks not in self._native:
             self._native[ranks] = self._make_group(ranks)
-        options = dist.AllreduceOptions()
-        options.reduceOp = NATIVE_OPS[op]
-        self._native[ranks].allreduce([tensor], options).wait()
-
-
-NATIVE_OPS: dict[str, Any] = {
-    "sum": dist.ReduceOp.SUM,
-    "product": dist.ReduceOp.PRODUCT,
-    "min": dist.ReduceOp.MIN,
-    "max": dist.ReduceOp.MAX,
-}
+        return self._native[ranks]
 
 
 def _on_wire(tensor: Tensor) -> Tensor:

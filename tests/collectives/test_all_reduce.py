@@ -15,7 +15,9 @@ from torch import Tensor
 
 from partkit.cluster import COSTS, LOOPBACK
 from partkit.collectives import all_reduce as module
-from partkit.collectives.all_reduce import ALGORITHMS, OPS, Op, all_reduce
+from partkit.collectives import reducing
+from partkit.collectives.all_reduce import ALGORITHMS, all_reduce
+from partkit.collectives.reducing import NOT_BY_GLOO, OPS, Op
 from partkit.communicator import Communicator, NotInGroup
 from partkit.worlds.errors import RankError
 from partkit.worlds.world import World
@@ -75,7 +77,7 @@ shapes = st.lists(st.integers(0, 5), max_size=3).map(tuple)
 def cases(draw: st.DrawFn) -> tuple[Any, ...]:
     dtype = draw(st.sampled_from(sorted(OPS, key=str)))
     op = draw(st.sampled_from(OPS[dtype]))
-    algorithm = draw(st.sampled_from([*EXPLICIT, "auto"] if (dtype, op) in module.NOT_BY_GLOO else [*EXPLICIT, "auto", "native"]))
+    algorithm = draw(st.sampled_from([*EXPLICIT, "auto"] if (dtype, op) in NOT_BY_GLOO else [*EXPLICIT, "auto", "native"]))
     return draw(shapes), dtype, draw(st.sampled_from(["plain", "strided", "transposed"])), op, algorithm
 
 
@@ -181,7 +183,7 @@ COLUMNS = ("sum", "mean", "product", "min", "max")
 def documented() -> dict[str, dict[str, str]]:
     """The table of the module's docstring: dtype -> op -> "yes", "yes*" or "-"."""
     table: dict[str, dict[str, str]] = {}
-    for line in (module.__doc__ or "").splitlines():
+    for line in (reducing.__doc__ or "").splitlines():
         if found := re.fullmatch(r" {4}((?:\w+ )*\w+) {2,}(yes\*?|-) +(yes\*?|-) +(yes\*?|-) +(yes\*?|-) +(yes\*?|-)(?: +\*.*)?", line):
             table |= {dtype: dict(zip(COLUMNS, found.groups()[1:], strict=True)) for dtype in found[1].split()}
     return table

@@ -94,7 +94,7 @@ def test_case_H04_calls_of_the_same_shape_are_told_apart_in_the_trace_by_their_l
 @pytest.mark.parametrize(
     ("calls", "words"),
     [
-        ([{"op": "sum"}, {"op": "max"}], ["float32[2], sum, ring", "float32[2], max, ring"]),
+        ([{"op": "sum", "algorithm": "ring"}, {"op": "max", "algorithm": "ring"}], ["float32[2], sum, ring", "float32[2], max, ring"]),
         ([{"algorithm": "ring"}, {"algorithm": "naive"}], ["float32[2], sum, ring", "float32[2], sum, naive"]),
         ([{"algorithm": "native"}, {"algorithm": "ring"}], ["float32[2], sum, native", "float32[2], sum, ring"]),
         ([{"op": "max", "algorithm": "native"}, {"op": "min", "algorithm": "native"}], ["float32[2], max, native", "float32[2], min, native"]),

@@ -6,8 +6,10 @@ bytes, to the byte, and a simulated run takes the same time; tests hold all thre
 
 from partkit.cluster.cost import CostFunction
 from partkit.cluster.costs.all_reduce import ALL_REDUCE
+from partkit.cluster.costs.barrier import BARRIER
 
 COSTS: dict[str, dict[str, CostFunction]] = {
     "all_reduce": ALL_REDUCE,
+    "barrier": BARRIER,
 }
 """Operation -> algorithm -> its cost."""

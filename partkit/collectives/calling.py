@@ -1,0 +1,61 @@
+"""What every collective does before its first message: look at its arguments, and choose its algorithm.
+
+All refusals come from here, before anything is sent: nobody waits for a rank that was refused if all ranks called alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+from partkit.collectives.choosing import choose
+from partkit.communicator import Communicator
+
+
+def pick(operation: str, algorithm: str, algorithms: Iterable[str], comm: Communicator, x: Tensor) -> str:
+    """The algorithm by name; for "auto" the one that `choose` finds fastest for ``x`` on the cluster of ``comm``.
+
+    Raises:
+        ValueError: there is no such algorithm.
+    """
+    if algorithm == "auto":
+        return choose(operation, x.numel() * x.element_size(), comm.size, comm.cluster.link).best
+    if algorithm not in algorithms:
+        raise ValueError(f"{operation}(algorithm={algorithm!r}): algorithm is one of {', '.join(map(repr, ['auto', *algorithms]))}")
+    return algorithm
+
+
+def check_tensor(operation: str, x: object, argument: str = "x") -> None:
+    """Refuse what is no dense tensor."""
+    if not isinstance(x, Tensor):
+        raise TypeError(f"{operation}({argument}={x!r}): {argument} is a {type(x).__name__}, it must be a torch.Tensor")
+    if x.layout is not torch.strided:
+        raise ValueError(f"{operation} of a tensor of layout {x.layout}: only dense tensors travel; convert it with to_dense()")
+
+
+def check_root(operation: str, root: int, comm: Communicator) -> None:
+    """Refuse a root that is not in the group. Roots are counted in the group, as everywhere in partkit."""
+    comm.rank  # noqa: B018 (raises for a rank that is not in the group)
+    if isinstance(root, bool) or not isinstance(root, int) or not 0 <= root < comm.size:
+        raise ValueError(f"{operation}(root={root!r}): root is a rank of this group, from 0 to {comm.size - 1}")
+
+
+def check_dim(operation: str, x: Tensor, dim: int) -> int:
+    """The dim counted from the front; refuses one that ``x`` does not have."""
+    if x.dim() == 0:
+        raise ValueError(f"{operation} of a tensor without dims: there is nothing to cut or join; pass x.reshape(1)")
+    if isinstance(dim, bool) or not isinstance(dim, int) or not -x.dim() <= dim < x.dim():
+        raise ValueError(f"{operation}(dim={dim!r}): x has {x.dim()} dims, so dim is from {-x.dim()} to {x.dim() - 1}")
+    return dim % x.dim()
+
+
+def own_copy(x: Tensor) -> Tensor:
+    """``x`` as a new block of memory that an algorithm may change: contiguous, without history."""
+    return x.detach().resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
+
+
+def packed(x: Tensor) -> Tensor:
+    """``x`` as one block of memory that an algorithm only reads; ``x`` itself if it is one."""
+    return x.detach().resolve_conj().resolve_neg().contiguous()
