@@ -14,11 +14,11 @@ The ring, for p = 3. The tensor is cut in p chunks. On the first round a chunk c
 on the second the finished chunks are handed on:
 
     step     rank 0            rank 1            rank 2
-     1       sends c0          sends c1          sends c2           reduce-scatter: rank r sends chunk r - step + 1 to r + 1
-             adds to c2        adds to c0        adds to c1         and adds what comes in to chunk r - step
-     2       sends c2          sends c0          sends c1
-             adds to c1: done  adds to c2: done  adds to c0: done   rank r now owns the finished chunk r + 1
-    3, 4     sends c1, c0      sends c2, c1      sends c0, c2       all-gather: the same ring, copying instead of adding
+     1       sends c2          sends c0          sends c1           reduce-scatter: rank r sends c_(r - step) to r + 1
+             adds to c1        adds to c2        adds to c0         and adds its own share to c_(r - step - 1), which comes in
+     2       sends c1          sends c2          sends c0
+             adds to c0: done  adds to c1: done  adds to c2: done   rank r now owns the finished c_r
+    3, 4     sends c0, c2      sends c1, c0      sends c2, c1       all-gather: the same ring, nothing added any more
 
 Which dtypes can be combined how: `partkit.collectives.reducing`.
 
@@ -33,8 +33,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from partkit.collectives.calling import check_tensor, own_copy, pick
+from partkit.collectives.all_gather import ring_all_gather
+from partkit.collectives.calling import check_tensor, packed, pick
 from partkit.collectives.native import native_all_reduce
+from partkit.collectives.reduce_scatter import ring_reduce_scatter
 from partkit.collectives.reducing import COMBINE, Op, check_op
 from partkit.communicator import Communicator
 from partkit.partition import block_sizes
@@ -65,51 +67,39 @@ def all_reduce(x: Tensor, comm: Communicator, op: Op = "sum", algorithm: str = "
     algorithm = pick("all_reduce", algorithm, ALGORITHMS, comm, x)
     check_op("all_reduce", x, op, algorithm)
     with comm.collective("all_reduce", x, f"{op}, {algorithm}"):
-        result = own_copy(x)
-        ALGORITHMS[algorithm](result, comm, op)
+        result = ALGORITHMS[algorithm](packed(x).view(-1), comm, op).view(x.shape)
         return result.div_(comm.size) if op == "mean" else result
 
 
-def naive_all_reduce(x: Tensor, comm: Communicator, op: Op = "sum") -> None:
-    """Everyone sends all of ``x`` to everyone, and adds up what comes in. In place.
+def naive_all_reduce(x: Tensor, comm: Communicator, op: Op = "sum") -> Tensor:
+    """Everyone sends all of ``x`` to everyone, and adds up what comes in.
 
     In step s, rank r sends to r + s and receives from r - s: every rank sends one message and receives one. The parts are
     added in the order of ranks on every rank, so all ranks get the same bits.
     """
-    parts = [x.clone() if rank == comm.rank else torch.empty_like(x) for rank in range(comm.size)]
+    parts = [x if rank == comm.rank else torch.empty_like(x) for rank in range(comm.size)]
     for step in range(1, comm.size):
         dst, src = (comm.rank + step) % comm.size, (comm.rank - step) % comm.size
-        comm.sendrecv(parts[comm.rank], dst, parts[src], src, tag=f"naive {step}")
-    x.copy_(parts[0])
+        comm.sendrecv(x, dst, parts[src], src, tag=f"naive {step}")
+    total = parts[0].clone()
     for part in parts[1:]:
-        COMBINE[op](x, part)
+        COMBINE[op](total, part)
+    return total
 
 
-def ring_all_reduce(x: Tensor, comm: Communicator, op: Op = "sum") -> None:
-    """Pass chunks round the ring twice. In place.
+def ring_all_reduce(x: Tensor, comm: Communicator, op: Op = "sum") -> Tensor:
+    """Pass chunks round the ring twice.
 
     Each chunk is added up by one chain of ranks, in one order, and then copied: all ranks get the same bits.
     """
-    chunks = list(torch.split(x.view(-1), list(block_sizes(x.numel(), comm.size))))
-    ring_reduce_scatter(chunks, comm, op)
-    ring_all_gather(chunks, comm)
+    if comm.size == 1:
+        return x.clone()
+    sizes, total = block_sizes(x.numel(), comm.size), torch.empty_like(x)
+    sums = total.split(sizes)
+    ring_reduce_scatter(x.split(sizes), sums, comm, op)
+    ring_all_gather(sums, comm)
+    return total
 
 
-def ring_reduce_scatter(chunks: list[Tensor], comm: Communicator, op: Op = "sum") -> None:
-    """First round, in place: afterwards ``chunks[(rank + 1) % size]`` is the finished combination of all ranks."""
-    right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-    for step in range(1, comm.size):
-        outgoing, incoming = chunks[(comm.rank - step + 1) % comm.size], chunks[(comm.rank - step) % comm.size]
-        arrived = comm.sendrecv(outgoing, right, torch.empty_like(incoming), left, tag=f"reduce-scatter {step}")
-        COMBINE[op](incoming, arrived)
-
-
-def ring_all_gather(chunks: list[Tensor], comm: Communicator) -> None:
-    """Second round, in place: the finished chunks go once round the ring."""
-    right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-    for step in range(1, comm.size):
-        outgoing, incoming = chunks[(comm.rank - step + 2) % comm.size], chunks[(comm.rank - step + 1) % comm.size]
-        comm.sendrecv(outgoing, right, incoming, left, tag=f"all-gather {step}")
-
-
-ALGORITHMS: dict[str, Callable[[Tensor, Communicator, Op], None]] = {"naive": naive_all_reduce, "ring": ring_all_reduce, "native": native_all_reduce}
+ALGORITHMS: dict[str, Callable[[Tensor, Communicator, Op], Tensor]] = {"naive": naive_all_reduce, "ring": ring_all_reduce, "native": native_all_reduce}
+"""The algorithms by name: ``x`` is flat, one block of memory, only read; the result is new memory of the same size."""

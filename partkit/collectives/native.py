@@ -26,11 +26,13 @@ REDUCE_OPS: dict[str, Any] = {
 """gloo knows no mean: it is a sum, divided afterwards."""
 
 
-def native_all_reduce(x: Tensor, comm: Communicator, op: Op = "sum") -> None:
-    """gloo's own algorithm, or NCCL's. In place."""
+def native_all_reduce(x: Tensor, comm: Communicator, op: Op = "sum") -> Tensor:
+    """gloo's own algorithm, or NCCL's."""
     options = dist.AllreduceOptions()
     options.reduceOp = REDUCE_OPS[op]
-    _group(comm).allreduce([x], options).wait()
+    result = x.clone()
+    _group(comm).allreduce([result], options).wait()
+    return result
 
 
 def _group(comm: Communicator) -> Any:

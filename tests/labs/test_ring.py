@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 import partkit as pk
-from partkit.collectives.all_reduce import ring_all_gather, ring_reduce_scatter
+from partkit.collectives.all_gather import ring_all_gather
+from partkit.collectives.reduce_scatter import ring_reduce_scatter
 from partkit.communicator import Communicator
 from partkit.labs import check_ring
 from partkit.partition import block_sizes
@@ -19,9 +20,10 @@ Learner = Callable[[Tensor, Communicator], Tensor]
 
 def right(x: Tensor, comm: Communicator) -> Tensor:
     result = x.clone()
-    chunks = list(result.view(-1).split(block_sizes(x.numel(), comm.size)))
-    ring_reduce_scatter(chunks, comm)
-    ring_all_gather(chunks, comm)
+    sizes = block_sizes(x.numel(), comm.size)
+    sums = result.view(-1).split(sizes)
+    ring_reduce_scatter(x.view(-1).split(sizes), sums, comm)
+    ring_all_gather(sums, comm)
     return result
 
 
@@ -57,7 +59,8 @@ def everyone_to_everyone(x: Tensor, comm: Communicator) -> Tensor:
 
 def half_way(x: Tensor, comm: Communicator) -> Tensor:
     result = x.clone()
-    ring_reduce_scatter(list(result.view(-1).split(block_sizes(x.numel(), comm.size))), comm)
+    sizes = block_sizes(x.numel(), comm.size)
+    ring_reduce_scatter(x.view(-1).split(sizes), result.view(-1).split(sizes), comm)
     return result
 
 

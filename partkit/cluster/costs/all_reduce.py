@@ -33,17 +33,17 @@ def naive_all_reduce(numel: int, itemsize: int, size: int, link: Link = LOOPBACK
 def ring_all_reduce(numel: int, itemsize: int, size: int, link: Link = LOOPBACK) -> Cost:
     """Chunks go round the ring twice: summed on the first round, copied on the second.
 
-    Rank r sends every chunk but (r + 1) on the first round, every chunk but (r + 2) on the second. The largest chunk is
+    Rank r sends every chunk but its own (r) on the first round, every chunk but (r + 1) on the second. The largest chunk is
     on the way in every step, so it alone sets the time.
 
     Example:
         >>> ring_all_reduce(10, 4, size=4)[:3]
-        ((6, 6, 6, 6), (60, 64, 60, 56), 6)
+        ((6, 6, 6, 6), (56, 60, 64, 60), 6)
     """
     if size == 1:
         return nothing(size)
     chunks = [itemsize * n for n in block_sizes(numel, size)]
-    sent = tuple(2 * sum(chunks) - chunks[(r + 1) % size] - chunks[(r + 2) % size] for r in range(size))
+    sent = tuple(2 * sum(chunks) - chunks[r] - chunks[(r + 1) % size] for r in range(size))
     steps = 2 * (size - 1)
     return Cost((steps,) * size, sent, steps, steps * link.seconds(max(chunks)))
 
