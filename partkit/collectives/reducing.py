@@ -13,16 +13,15 @@ The smallest or largest of nan and a number is nan, except by "native": gloo may
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
 from partkit.communicator import describe
+from partkit.transport.base import Combine
 
 Op = Literal["sum", "mean", "product", "min", "max"]
-Combine = Callable[[Tensor, Tensor], Tensor]
 
 COMBINE: dict[str, Combine] = {
     "sum": torch.Tensor.add_,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from partkit.cluster import Cluster
 from partkit.diagnosis import Call, RankState
@@ -12,6 +12,13 @@ from partkit.transport.base import Transport
 
 if TYPE_CHECKING:
     from partkit.communicator.pending import Pending
+
+
+class Gate(Protocol):
+    """Holds sends until somebody lets them go (`partkit.recording`)."""
+
+    def wait(self) -> None:
+        """Hold the next send until it may go."""
 
 
 class RankContext:
@@ -25,6 +32,7 @@ class RankContext:
     Attributes:
         span: the open spans and collectives, outermost first: ``step/backward``.
         call: the innermost collective call that this rank is inside of.
+        gate: where sends can be held; None if nobody could let them go.
     """
 
     def __init__(self, transport: Transport, recorder: Recorder, cluster: Cluster | None = None) -> None:
@@ -33,6 +41,7 @@ class RankContext:
         self.cluster = Cluster() if cluster is None else cluster
         self.span = ""
         self.call: Call | None = None
+        self.gate: Gate | None = None
         self.pending: dict[int, Pending] = {}
         self.blocked_on: Pending | None = None
         self.progress = 0

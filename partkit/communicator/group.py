@@ -17,6 +17,7 @@ from partkit.communicator.ongoing import Ongoing
 from partkit.communicator.pending import Pending
 from partkit.mesh import Mesh
 from partkit.tracing import Event
+from partkit.transport.base import Combine
 
 current: ContextVar[Communicator | None] = ContextVar("partkit_communicator", default=None)
 """The communicator of the rank whose function is running; for instruments that are handed none (`partkit.watch`)."""
@@ -81,12 +82,19 @@ class Communicator:
         """
         return Pending(self, "send", _packed(x), self._peer(dst, "dst"), str(tag))
 
-    def irecv(self, buffer: Tensor, src: int, tag: str = "") -> Pending:
-        """Start to fill ``buffer`` from rank ``src`` of this group. Its contents are undefined before ``wait()``."""
+    def irecv(self, buffer: Tensor, src: int, tag: str = "", combine: Combine | None = None) -> Pending:
+        """Start to fill ``buffer`` from rank ``src`` of this group. Its contents are undefined before ``wait()``.
+
+        Args:
+            buffer: shape and dtype of what comes; need not be contiguous.
+            src: group rank.
+            tag: only a send with the same tag, dtype and number of elements fills it.
+            combine: ``combine(buffer, arrived)`` instead of overwriting: `torch.Tensor.add_` adds what comes in.
+        """
         if buffer.requires_grad:
             buffer = buffer.detach()
         inbox = _inbox(buffer)
-        return Pending(self, "recv", inbox, self._peer(src, "src"), str(tag), None if inbox is buffer else buffer)
+        return Pending(self, "recv", inbox, self._peer(src, "src"), str(tag), None if inbox is buffer else buffer, combine)
 
     def send(self, x: Tensor, dst: int, tag: str = "") -> None:
         """Send ``x`` to ``dst`` and wait until it has taken it: a rendezvous, even for one element.
@@ -98,14 +106,17 @@ class Communicator:
             raise ValueError(f"rank {self.rank} sends to itself: send waits for the receive, so this would never end; use sendrecv")
         self.isend(x, dst, tag).wait()
 
-    def recv(self, buffer: Tensor, src: int, tag: str = "") -> Tensor:
-        """Fill ``buffer`` from ``src``; returns it."""
+    def recv(self, buffer: Tensor, src: int, tag: str = "", combine: Combine | None = None) -> Tensor:
+        """Fill ``buffer`` from ``src``, or combine it with what comes; returns it."""
         if self._peer(src, "src") == self.world_rank:
             raise ValueError(f"rank {self.rank} receives from itself: recv waits for the send, so this would never end; use sendrecv")
-        return self.irecv(buffer, src, tag).wait()
+        return self.irecv(buffer, src, tag, combine).wait()
 
-    def sendrecv(self, x: Tensor, dst: int, buffer: Tensor, src: int, tag: str = "") -> Tensor:
+    def sendrecv(self, x: Tensor, dst: int, buffer: Tensor, src: int, tag: str = "", combine: Combine | None = None) -> Tensor:
         """Send ``x`` to ``dst`` while filling ``buffer`` from ``src``; returns the buffer. Never deadlocks in a ring.
+
+        With ``combine``, what arrives is combined into the buffer instead: ``combine(buffer, arrived)``. ``x`` must then be
+        other memory than ``buffer``: a part that has been added to already would be sent.
 
         Example:
             >>> import partkit as pk
@@ -117,7 +128,7 @@ class Communicator:
             ...     list(world.run(shift))
             [2, 0, 1]
         """
-        incoming = self.irecv(buffer, src, tag)
+        incoming = self.irecv(buffer, src, tag, combine)
         outgoing = self.isend(x, dst, tag)
         received = incoming.wait()
         outgoing.wait()
@@ -212,7 +223,7 @@ class Communicator:
 
     def now(self) -> float:
         """Seconds, in the clock of this world."""
-        return self._context.transport.now()
+        return self._context.transport.seconds()
 
     @property
     def open_spans(self) -> str:

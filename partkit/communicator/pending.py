@@ -13,7 +13,7 @@ from torch import Tensor
 from partkit.communicator.naming import call_site, describe
 from partkit.diagnosis import Operation
 from partkit.tracing import Kind
-from partkit.transport.base import Work
+from partkit.transport.base import Combine, Work
 
 if TYPE_CHECKING:
     from partkit.communicator.group import Communicator
@@ -26,12 +26,31 @@ class Pending:
         tensor: what is sent, or the buffer that is being filled.
     """
 
-    __slots__ = ("_context", "_group", "_kind", "_peer", "_seq", "_site", "_span", "_start", "_tag", "_target", "_version", "_wire", "_work", "tensor")
+    __slots__ = (
+        "_combine",
+        "_context",
+        "_group",
+        "_kind",
+        "_peer",
+        "_seq",
+        "_site",
+        "_span",
+        "_start",
+        "_tag",
+        "_target",
+        "_version",
+        "_wire",
+        "_work",
+        "tensor",
+    )
 
-    def __init__(self, comm: Communicator, kind: Kind, tensor: Tensor, peer: int, tag: str, target: Tensor | None = None) -> None:
+    def __init__(
+        self, comm: Communicator, kind: Kind, tensor: Tensor, peer: int, tag: str, target: Tensor | None = None, combine: Combine | None = None
+    ) -> None:
         self._context = context = comm._context
         self._kind: Kind = kind
         self._target = target  # the caller's own buffer, if the message can't be put straight into it
+        self._combine = combine
         self._peer = peer
         self._tag = tag
         self._group = group = comm.name
@@ -50,7 +69,13 @@ class Pending:
         context.pending[id(self)] = self
         transport = context.transport
         self._start = transport.now()
-        self._work: Work | None = (transport.isend if kind == "send" else transport.irecv)(tensor, peer, self._wire)
+        self._work: Work | None
+        if kind == "send":
+            self._work = transport.isend(tensor, peer, self._wire)
+        elif combine is None or target is not None:
+            self._work = transport.irecv(tensor, peer, self._wire)
+        else:
+            self._work = transport.irecv(tensor, peer, self._wire, combine)
 
     def wait(self) -> Tensor:
         """Block until done; the second time returns at once. Gives the sent tensor, or the filled buffer.
@@ -71,7 +96,7 @@ class Pending:
             self._work = None
             self._note()
             if self._target is not None:
-                self._target.copy_(self.tensor)
+                (self._combine or Tensor.copy_)(self._target, self.tensor)
             if self._version is not None and self.tensor._version != self._version:
                 raise RuntimeError(
                     f"{self.operation}: the tensor was changed before wait(), so the receiver may have got new values for old; "

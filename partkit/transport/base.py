@@ -8,13 +8,19 @@ The contract, which every implementation keeps (`partkit.testing.check_transport
 3. Messages that differ in tag, dtype or number of elements never meet: they wait, and whoever supervises the ranks
    explains why. (On gloo a receive buffer that is too small would end the process.)
 4. Tensors are contiguous and may be empty. A rank may send to itself, as to any other.
+5. A receive with ``combine`` does ``combine(buffer, arrived)`` instead of overwriting the buffer: piece by piece as they
+   arrive, if the wire likes, each element once. It has been done when ``wait`` returns.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from torch import Tensor
+
+Combine = Callable[[Tensor, Tensor], object]
+"""``combine(mine, arrived)`` changes ``mine``, element by element: `torch.Tensor.add_`, say."""
 
 
 class Work(Protocol):
@@ -34,13 +40,16 @@ class Transport(Protocol):
     def size(self) -> int: ...
 
     def now(self) -> float:
-        """Seconds, in the clock of this world; comparable between its ranks."""
+        """This moment as events keep it: in seconds, or as a mark that the world turns into seconds when the run is over."""
+
+    def seconds(self) -> float:
+        """This moment in seconds, in the clock of this world; comparable between its ranks."""
 
     def isend(self, tensor: Tensor, dst: int, tag: str) -> Work:
         """Start to send ``tensor`` (contiguous) to world rank ``dst``."""
 
-    def irecv(self, buffer: Tensor, src: int, tag: str) -> Work:
-        """Start to fill ``buffer`` (contiguous) from world rank ``src``."""
+    def irecv(self, buffer: Tensor, src: int, tag: str, combine: Combine | None = None) -> Work:
+        """Start to fill ``buffer`` (contiguous) from world rank ``src``, or to combine it with what arrives."""
 
     def sleep(self, seconds: float) -> None:
         """Let ``seconds`` of this world's time pass on this rank."""
