@@ -35,6 +35,14 @@ def check_tensor(operation: str, x: object, argument: str = "x") -> None:
         raise ValueError(f"{operation} of a tensor of layout {x.layout}: only dense tensors travel; convert it with to_dense()")
 
 
+def check_template(operation: str, x: object) -> None:
+    """Refuse what is no dense tensor, where off the root only dtype and shape are read."""
+    if x is None:
+        what = "a tensor of the root's dtype and shape, to say what will come; its values don't count: torch.empty(shape, dtype=dtype)"
+        raise TypeError(f"{operation}(x=None): pass {what}")
+    check_tensor(operation, x)
+
+
 def check_root(operation: str, root: int, comm: Communicator) -> None:
     """Refuse a root that is not in the group. Roots are counted in the group, as everywhere in partkit."""
     comm.rank  # noqa: B018 (raises for a rank that is not in the group)
@@ -49,6 +57,11 @@ def check_dim(operation: str, x: Tensor, dim: int) -> int:
     if isinstance(dim, bool) or not isinstance(dim, int) or not -x.dim() <= dim < x.dim():
         raise ValueError(f"{operation}(dim={dim!r}): x has {x.dim()} dims, so dim is from {-x.dim()} to {x.dim() - 1}")
     return dim % x.dim()
+
+
+def counted_from(root: int, comm: Communicator) -> Communicator:
+    """The same ranks, counted on from ``root``: the algorithms of rooted operations are written for root 0."""
+    return comm if root == 0 else comm.subgroup([*range(root, comm.size), *range(root)], name=comm.name)
 
 
 def own_copy(x: Tensor) -> Tensor:

@@ -156,7 +156,7 @@ class Communicator:
         if outside or len(set(ranks)) != len(ranks) or not ranks:
             raise ValueError(f"subgroup({list(ranks)}): give different ranks of this group, from 0 to {self.size - 1}")
         world_ranks = tuple(self.ranks[rank] for rank in ranks)
-        return Communicator(self._context, world_ranks, name=name or "ranks " + ",".join(map(str, world_ranks)))
+        return Communicator(self._context, world_ranks, name="ranks " + ",".join(map(str, world_ranks)) if name is None else name)
 
     # -- the trace -----------------------------------------------------------------------------------------------
 

@@ -7,9 +7,20 @@ bytes, to the byte, and a simulated run takes the same time; tests hold all thre
 from partkit.cluster.cost import CostFunction
 from partkit.cluster.costs.all_reduce import ALL_REDUCE
 from partkit.cluster.costs.barrier import BARRIER
+from partkit.cluster.costs.broadcast import BROADCAST
+from partkit.cluster.costs.gather import GATHER
+from partkit.cluster.costs.reduce import REDUCE
+from partkit.cluster.costs.scan import SCAN
+from partkit.cluster.costs.scatter import SCATTER
 
 COSTS: dict[str, dict[str, CostFunction]] = {
     "all_reduce": ALL_REDUCE,
     "barrier": BARRIER,
+    "broadcast": BROADCAST,
+    "exscan": SCAN,
+    "gather": GATHER,
+    "reduce": REDUCE,
+    "scan": SCAN,
+    "scatter": SCATTER,
 }
 """Operation -> algorithm -> its cost."""

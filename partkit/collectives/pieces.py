@@ -1,0 +1,111 @@
+"""Pieces of a tensor along one dim: cut into flat blocks, joined again; and who knows how large the others' pieces are.
+
+What joins pieces must know how much will come before it can receive. The argument ``sizes`` says so:
+
+    sizes            the ranks' pieces along dim                       extra messages
+    None             all as large as this rank's own                   none
+    [3, 3, 2, 2]     known beforehand, by `block_sizes` for example    none
+    "ask"            the ranks tell each other first                   those of the same algorithm for one int64 of each rank
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from partkit.collectives.calling import packed
+from partkit.communicator import Communicator, describe
+
+Sizes = Sequence[int] | Literal["ask"] | None
+"""What a caller may say about the ranks' pieces."""
+
+
+def check_sizes(operation: str, x: Tensor, dim: int, sizes: Sizes, comm: Communicator) -> tuple[int, ...] | None:
+    """Each rank's extent along ``dim``; None if the ranks must be asked.
+
+    Raises:
+        ValueError: there is not one size for each rank, or this rank's is not that of ``x``.
+    """
+    if sizes is None:
+        return (x.shape[dim],) * comm.size
+    if isinstance(sizes, str):
+        if sizes != "ask":
+            raise ValueError(f"{operation}(sizes={sizes!r}): sizes is each rank's extent along dim {dim}, or 'ask', or None for equal pieces")
+        return None
+    extents = tuple(int(size) for size in sizes)
+    if len(extents) != comm.size or min(extents) < 0:
+        raise ValueError(f"{operation}(sizes={list(extents)}): give the extent along dim {dim} of each of the {comm.size} ranks, at least 0")
+    mine = extents[comm.rank]
+    if mine != x.shape[dim]:
+        raise ValueError(f"{operation}(sizes={list(extents)}): rank {comm.rank} passes {describe(x)}, its size along dim {dim} is {x.shape[dim]}, not {mine}")
+    return extents
+
+
+def must_agree(x: Tensor, dim: int, sizes: Sizes) -> str:
+    """What ranks that join pieces must have in common, in words; for `Communicator.collective`.
+
+    Example:
+        >>> import torch
+        >>> must_agree(torch.ones(2, 3), dim=0, sizes=[2, 5])
+        'float32[?, 3] of sizes [2, 5]'
+    """
+    if sizes is None:
+        return f"{describe(x)} (pieces of one size; for others pass sizes=[...] or sizes='ask')"
+    dtype, _ = describe(x).split("[")
+    extents: list[int | str] = list(x.shape)
+    extents[dim] = "?"
+    return f"{dtype}[{', '.join(map(str, extents))}] of sizes {sizes if isinstance(sizes, str) else list(map(int, sizes))}"
+
+
+def with_extent(shape: Sequence[int], dim: int, extent: int) -> tuple[int, ...]:
+    """A shape with another extent along ``dim``.
+
+    Example:
+        >>> with_extent((2, 3, 4), dim=1, extent=7)
+        (2, 7, 4)
+    """
+    return (*shape[:dim], extent, *shape[dim + 1 :])
+
+
+def numels(shape: Sequence[int], dim: int, sizes: Sequence[int]) -> list[int]:
+    """Number of elements of each piece, of ``sizes`` along ``dim``.
+
+    Example:
+        >>> numels((2, 3), dim=0, sizes=[2, 5])
+        [6, 15]
+    """
+    rest = prod(shape[:dim]) * prod(shape[dim + 1 :])
+    return [size * rest for size in sizes]
+
+
+def cut(x: Tensor, dim: int, sizes: Sequence[int]) -> list[Tensor]:
+    """The pieces of ``x`` as flat blocks, only to be read: views of ``x`` where they lie in one piece of memory.
+
+    Example:
+        >>> import torch
+        >>> cut(torch.arange(6).view(2, 3), dim=1, sizes=[2, 1])
+        [tensor([0, 1, 3, 4]), tensor([2, 5])]
+    """
+    return [packed(piece).view(-1) for piece in torch.split(x, list(sizes), dim)]
+
+
+def joined(blocks: Sequence[Tensor], shape: Sequence[int], dim: int, sizes: Sequence[int]) -> Tensor:
+    """Flat blocks joined along ``dim``: the inverse of `cut`, always new memory.
+
+    Args:
+        blocks: the pieces, flat.
+        shape: of a piece; its extent along ``dim`` does not count.
+        dim: where they are joined.
+        sizes: extent of each piece along ``dim``.
+
+    Example:
+        >>> import torch
+        >>> joined([torch.tensor([0, 1, 3, 4]), torch.tensor([2, 5])], (2, 2), dim=1, sizes=[2, 1])
+        tensor([[0, 1, 2],
+                [3, 4, 5]])
+    """
+    return torch.cat([block.view(with_extent(shape, dim, size)) for block, size in zip(blocks, sizes, strict=True)], dim)
