@@ -60,6 +60,7 @@ def ensure(extra: str | None, argv: Sequence[str], *, here: bool, cuda: bool) ->
     if here or not stamped(venv, root, extra):
         fill(python, root, extra, cuda=cuda)
     if not here:
+        ask_nothing(venv)
         stamp(venv, root, extra)
     start_again(python, argv)
 
@@ -183,6 +184,13 @@ def fill(python: Path, root: Path, extra: str | None, *, cuda: bool) -> None:
     what = f"{root}[{extra}]" if extra else str(root)
     title = f"installing partkit and its packages{f' ({extra})' if extra else ''}"
     surely(title, [str(python), "-m", "pip", "install", "--progress-bar", "off", "--editable", what])
+
+
+def ask_nothing(venv: Path) -> None:
+    """Have the JupyterLab of ``venv`` open without asking whether it may fetch news: the course is what should be in front."""
+    overrides = venv / "share" / "jupyter" / "lab" / "settings" / "overrides.json"
+    overrides.parent.mkdir(parents=True, exist_ok=True)
+    overrides.write_text(json.dumps({"@jupyterlab/apputils-extension:notification": {"fetchNews": "false"}}), encoding="utf-8")
 
 
 def start_again(python: Path, argv: Sequence[str]) -> None:

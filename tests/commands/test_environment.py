@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import NoReturn
@@ -66,6 +67,13 @@ def test_a_changed_pyproject_or_another_folder_fills_again(fresh: list[str], tmp
     assert not environment.stamped(tmp_path / ".venv", tmp_path, "dev")
     (tmp_path / "pyproject.toml").write_text("[project]\n", encoding="utf-8")
     assert not environment.stamped(tmp_path / ".venv", tmp_path, "notebook")
+
+
+def test_the_lab_of_the_environment_does_not_ask_for_news(fresh: list[str], tmp_path: Path) -> None:
+    with pytest.raises(Restarted):
+        ensure()
+    overrides = tmp_path / ".venv" / "share" / "jupyter" / "lab" / "settings" / "overrides.json"
+    assert json.loads(overrides.read_text(encoding="utf-8")) == {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false"}}
 
 
 def test_extras_of_an_earlier_filling_are_remembered(tmp_path: Path) -> None:
