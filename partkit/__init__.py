@@ -20,22 +20,34 @@ if TYPE_CHECKING:
     from partkit import cluster as cluster
     from partkit import labs as labs
     from partkit import partition as partition
+    from partkit import pipeline_parallel as pipeline_parallel
     from partkit.cluster import Cluster as Cluster
     from partkit.cluster import Device as Device
     from partkit.cluster import Link as Link
     from partkit.collectives.all_reduce import all_reduce as all_reduce
     from partkit.collectives.barrier import barrier as barrier
+    from partkit.collectives.broadcast import broadcast as broadcast
     from partkit.collectives.choosing import choose as choose
+    from partkit.collectives.gather import gather as gather
+    from partkit.collectives.reduce import reduce as reduce
+    from partkit.collectives.scan import exscan as exscan
+    from partkit.collectives.scan import scan as scan
+    from partkit.collectives.scatter import scatter as scatter
     from partkit.communicator import Communicator as Communicator
     from partkit.data_parallel import DataParallel as DataParallel
+    from partkit.figures.operations import operation_table as operation_table
     from partkit.mesh import Mesh as Mesh
+    from partkit.recording import record as record
     from partkit.serial_twin import Piece as Piece
     from partkit.serial_twin import same_as_serial as same_as_serial
     from partkit.tracing import Event as Event
     from partkit.tracing import Trace as Trace
     from partkit.watching import watch as watch
+    from partkit.widgets.comm_matrix import CommMatrix as CommMatrix
+    from partkit.widgets.cost_explorer import CostExplorer as CostExplorer
     from partkit.widgets.curve import Curve as Curve
     from partkit.widgets.prediction import Prediction as Prediction
+    from partkit.widgets.stepper import MessageStepper as MessageStepper
     from partkit.widgets.timeline import Timeline as Timeline
     from partkit.worlds.world import World as World
 
@@ -43,13 +55,16 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Cluster": "partkit.cluster",
+    "CommMatrix": "partkit.widgets.comm_matrix",
     "Communicator": "partkit.communicator",
+    "CostExplorer": "partkit.widgets.cost_explorer",
     "Curve": "partkit.widgets.curve",
     "DataParallel": "partkit.data_parallel",
     "Device": "partkit.cluster",
     "Event": "partkit.tracing",
     "Link": "partkit.cluster",
     "Mesh": "partkit.mesh",
+    "MessageStepper": "partkit.widgets.stepper",
     "Piece": "partkit.serial_twin",
     "Prediction": "partkit.widgets.prediction",
     "Timeline": "partkit.widgets.timeline",
@@ -57,12 +72,20 @@ _HOME = {
     "World": "partkit.worlds.world",
     "all_reduce": "partkit.collectives.all_reduce",
     "barrier": "partkit.collectives.barrier",
+    "broadcast": "partkit.collectives.broadcast",
     "choose": "partkit.collectives.choosing",
+    "exscan": "partkit.collectives.scan",
+    "gather": "partkit.collectives.gather",
+    "reduce": "partkit.collectives.reduce",
+    "operation_table": "partkit.figures.operations",
+    "record": "partkit.recording",
+    "scan": "partkit.collectives.scan",
+    "scatter": "partkit.collectives.scatter",
     "same_as_serial": "partkit.serial_twin",
     "watch": "partkit.watching",
 }
 """Where each public name lives."""
-_MODULES = ("cluster", "labs", "partition")
+_MODULES = ("cluster", "labs", "partition", "pipeline_parallel")
 """Modules that are used by name: ``pk.partition.block_range``."""
 
 __all__ = sorted(_HOME)

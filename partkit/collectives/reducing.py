@@ -13,6 +13,7 @@ The smallest or largest of nan and a number is nan, except by "native": gloo may
 
 from __future__ import annotations
 
+from math import inf
 from typing import Literal, get_args
 
 import torch
@@ -40,6 +41,22 @@ OPS: dict[torch.dtype, tuple[Op, ...]] = {
 }
 """How each dtype can be combined; a dtype that is not here can't be."""
 NOT_BY_GLOO = {(torch.int16, op) for op in REAL} | {(torch.complex64, "product"), (torch.complex128, "product")}
+
+
+def identity(op: Op, like: Tensor) -> Tensor:
+    """A new tensor that changes nothing when combined: 0 for a sum, 1 for a product, the largest of its dtype for a minimum.
+
+    Example:
+        >>> identity("max", torch.zeros(2, dtype=torch.int8)), identity("min", torch.zeros(1))
+        (tensor([-128, -128], dtype=torch.int8), tensor([inf]))
+    """
+    if op in ("sum", "mean", "product"):
+        return torch.full_like(like, 1 if op == "product" else 0)
+    if like.dtype == torch.bool:
+        return torch.full_like(like, op == "min")
+    if like.dtype.is_floating_point:
+        return torch.full_like(like, inf if op == "min" else -inf)
+    return torch.full_like(like, torch.iinfo(like.dtype).max if op == "min" else torch.iinfo(like.dtype).min)
 
 
 def check_op(operation: str, x: Tensor, op: str, algorithm: str) -> None:
