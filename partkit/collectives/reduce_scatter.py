@@ -1,5 +1,16 @@
 """Reduce-scatter: the ranks' tensors are combined, and each rank keeps one block of the combination.
 
+p ranks, n bytes on each; a message of k bytes takes alpha + k / beta:
+
+    algorithm            messages per rank    bytes per rank    time
+    ring                 p - 1                (p - 1) / p n     (p - 1) (alpha + n / (p beta))
+    recursive_halving    log2(p)              (p - 1) / p n     log2(p) alpha + (p - 1) / p n / beta
+    native               as torch.distributed does it: gloo, or NCCL on GPUs
+
+where n / p stands for the largest block if p does not divide n; (p - 1) / p n is all but the rank's own block. Recursive halving
+is for powers of two; otherwise two more steps, in which some send all they have (`partkit.collectives.halving_doubling`). The
+rows with a formula are `partkit.cluster.COSTS["reduce_scatter"]`, to the byte, and the code there is for every number of ranks.
+
 The ring, for p = 3. Rank r's block is called c_r. A block starts at the rank after its owner and is passed on to the right;
 every rank that it reaches adds its own share, the owner last:
 
@@ -9,18 +20,63 @@ every rank that it reaches adds its own share, the owner last:
      2       sends c1          sends c2          sends c0
              adds to c0: done  adds to c1: done  adds to c2: done
 
+Recursive halving: the picture of `partkit.butterfly`, backwards. Which dtypes can be combined how:
+`partkit.collectives.reducing`. Empty blocks are sent, too.
+
 References: Patarasu and Yuan 2009, "Bandwidth optimal all-reduce algorithms for clusters of workstations"; Thakur,
-Rabenseifner and Gropp 2005, section 3.
+Rabenseifner and Gropp 2005, "Optimization of collective communication operations in MPICH", sections 3.3 and 4.2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+import torch
 from torch import Tensor
 
-from partkit.collectives.reducing import COMBINE, Op
+from partkit.collectives.blocks import Blocks, back, front
+from partkit.collectives.calling import check_dim, check_tensor, pick
+from partkit.collectives.halving_doubling import Team, fold, halve
+from partkit.collectives.native import native_reduce_scatter
+from partkit.collectives.pieces import numels
+from partkit.collectives.reducing import COMBINE, Op, check_op
 from partkit.communicator import Communicator
+from partkit.partition import block_sizes
+
+
+def reduce_scatter(x: Tensor, comm: Communicator, op: Op = "sum", dim: int = 0, algorithm: str = "auto") -> Tensor:
+    """Combine the ranks' tensors; rank r gets the r-th block of the result along ``dim``.
+
+    Args:
+        x: any shape, dtype and layout, the same shape and dtype on each rank of ``comm``. Not modified.
+        comm: the ranks that take part.
+        op: "sum", "mean" (the sum divided by the number of ranks), "product", "min" or "max".
+        dim: which dim is cut, by ``pk.partition.block_sizes``: uneven and empty blocks are normal.
+        algorithm: "ring", "recursive_halving", "native" (torch.distributed's own), or "auto".
+
+    Returns:
+        A new, contiguous tensor of the shape of ``x``, but with this rank's share along ``dim``.
+
+    Raises:
+        TypeError: ``x`` is no tensor.
+        ValueError: there is no such ``op``, dim or algorithm, or the dtype cannot be combined that way.
+
+    Example:
+        >>> import partkit as pk
+        >>> with pk.World(3) as world:
+        ...     list(world.run(lambda comm: pk.reduce_scatter(torch.arange(4) * 10**comm.rank, comm)))
+        [tensor([  0, 111]), tensor([222]), tensor([333])]
+    """
+    check_tensor("reduce_scatter", x)
+    dim = check_dim("reduce_scatter", x, dim)
+    algorithm = pick("reduce_scatter", algorithm, ALGORITHMS, comm, x)
+    check_op("reduce_scatter", x, op, algorithm)
+    with comm.collective("reduce_scatter", x, f"{op}, dim {dim}, {algorithm}"):
+        extents = block_sizes(x.shape[dim], comm.size)
+        blocks = Blocks(front(x, dim), numels(x.shape, dim, extents))
+        mine = ALGORITHMS[algorithm](blocks, comm, op) if comm.size > 1 else blocks.flat.clone()
+        result = back(mine, x.shape, dim, extents[comm.rank])
+        return result.div_(comm.size) if op == "mean" else result
 
 
 def ring_reduce_scatter(chunks: Sequence[Tensor], sums: Sequence[Tensor], comm: Communicator, op: Op = "sum") -> None:
@@ -36,5 +92,34 @@ def ring_reduce_scatter(chunks: Sequence[Tensor], sums: Sequence[Tensor], comm: 
     outgoing = chunks[left]
     for step in range(1, comm.size):
         place = (comm.rank - step - 1) % comm.size
-        arrived = comm.sendrecv(outgoing, right, sums[place], left, tag=f"reduce-scatter {step}")
-        outgoing = COMBINE[op](arrived, chunks[place])
+        outgoing = comm.sendrecv(outgoing, right, sums[place], left, tag=f"reduce-scatter {step}")
+        COMBINE[op](outgoing, chunks[place])
+
+
+def _ring(blocks: Blocks, comm: Communicator, op: Op) -> Tensor:
+    """The ring with room for two partial sums only: one is on its way out while the next one comes in."""
+    room = [torch.empty_like(max(blocks, key=Tensor.numel)) for _ in range(2)]
+    sums = [room[(comm.rank - place - 1) % comm.size % 2][: block.numel()] for place, block in enumerate(blocks)]
+    ring_reduce_scatter(blocks, sums, comm, op)
+    return sums[comm.rank]
+
+
+def recursive_halving_reduce_scatter(blocks: Blocks, comm: Communicator, op: Op = "sum") -> Tensor:
+    """Exchange halves with partners nearer and nearer; two that are a team do it together, and share what is left."""
+    team = Team.of(comm)
+    folded = fold(blocks.flat, team, comm, op)
+    if folded is None:
+        return comm.recv(torch.empty_like(blocks[comm.rank]), team.ranks[0], tag="unfold")
+    sums = blocks.like(torch.empty_like(folded))
+    halve(blocks.like(folded).grouped(team.all), sums.grouped(team.all), team, comm, op)
+    for second in team.ranks[1:]:
+        comm.send(sums[second], second, tag="unfold")
+    return sums[comm.rank].clone()
+
+
+ALGORITHMS: dict[str, Callable[[Blocks, Communicator, Op], Tensor]] = {
+    "ring": _ring,
+    "recursive_halving": recursive_halving_reduce_scatter,
+    "native": native_reduce_scatter,
+}
+"""The algorithms by name: blocks of the ranks, only read; the result is new memory, the rank's finished block. Two ranks or more."""
