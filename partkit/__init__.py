@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from partkit.widgets.prediction import Prediction as Prediction
     from partkit.widgets.stepper import MessageStepper as MessageStepper
     from partkit.widgets.timeline import Timeline as Timeline
+    from partkit.worlds.simulated import SimulatedWorld as SimulatedWorld
     from partkit.worlds.world import World as World
 
 __version__ = "0.1.0"
@@ -67,6 +68,7 @@ _HOME = {
     "MessageStepper": "partkit.widgets.stepper",
     "Piece": "partkit.serial_twin",
     "Prediction": "partkit.widgets.prediction",
+    "SimulatedWorld": "partkit.worlds.simulated",
     "Timeline": "partkit.widgets.timeline",
     "Trace": "partkit.tracing",
     "World": "partkit.worlds.world",

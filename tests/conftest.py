@@ -18,6 +18,7 @@ import pytest
 from tests.leaks import SETTLE, Snapshot, difference, marked_processes, settled, snapshot
 
 if TYPE_CHECKING:
+    from partkit.worlds.simulated import SimulatedWorld
     from partkit.worlds.world import World
 
 SESSION = "PARTKIT_TEST_SESSION"
@@ -121,6 +122,16 @@ def live_world(_pool: Pool) -> Callable[[int], World]:
 def world4(_pool: Pool) -> World:
     """Four live ranks, shared by the tests of the session, healthy."""
     return _pool(4)
+
+
+@pytest.fixture
+def simulated_world() -> Callable[..., SimulatedWorld]:
+    """``simulated_world(n, link=LINK)``: n simulated ranks, the same link between any two. More: `tests.simulated`."""
+    from partkit.cluster import Cluster
+    from partkit.worlds.simulated import SimulatedWorld
+    from tests.simulated import LINK
+
+    return lambda size, link=LINK: SimulatedWorld(size, Cluster(link=link))
 
 
 # -- every test ------------------------------------------------------------------------------------------------------

@@ -29,6 +29,12 @@ def one_rank(size: int = 1, rank: int = 0, mesh: Mesh | None = None) -> Communic
         def sleep(self, seconds: float) -> None:
             pass
 
+        def enter(self) -> None:
+            pass
+
+        def leave(self, *, failed: bool) -> None:
+            pass
+
     wire: Any = NoWire()
     wire.rank, wire.size = rank, size
     return Communicator(RankContext(wire, Recorder(rank)), mesh=mesh)

@@ -16,6 +16,8 @@ def describe(x: Tensor) -> str:
 
 
 _OURS = (str(Path(__file__).parents[1]), str(Path(torch.__file__).parent))
+_BETWEEN = ("/contextlib.py", "/threading.py", "/typing_extensions.py", "/warnings.py")
+"""Files of decorators and context managers that may stand between a user's line and ours."""
 _is_ours: dict[CodeType, bool] = {}  # a cache: which code objects are partkit's or torch's
 
 
@@ -26,7 +28,7 @@ def call_site() -> str:
         code = frame.f_code
         ours = _is_ours.get(code)
         if ours is None:
-            ours = _is_ours[code] = code.co_filename.startswith(_OURS) or code.co_filename.startswith("<frozen") or "contextlib" in code.co_filename
+            ours = _is_ours[code] = code.co_filename.startswith(_OURS) or code.co_filename.startswith("<frozen") or code.co_filename.endswith(_BETWEEN)
         if not ours:
             return f"{code.co_filename}:{frame.f_lineno}"
         frame = frame.f_back  # type: ignore[assignment]

@@ -40,9 +40,13 @@ class Ongoing:
         context = self._context
         self._outer = context.call, context.span
         context.call, context.span = self._call, context.inside(self._call.name)
+        context.transport.enter()
 
-    def __exit__(self, *_: object) -> None:
-        self._context.call, self._context.span = self._outer
+    def __exit__(self, kind: object, *_: object) -> None:
+        try:
+            self._context.transport.leave(failed=kind is not None)
+        finally:
+            self._context.call, self._context.span = self._outer
 
     def end(self) -> None:
         """Note it in the trace, from its begin to now."""

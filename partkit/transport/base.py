@@ -54,6 +54,12 @@ class Transport(Protocol):
     def sleep(self, seconds: float) -> None:
         """Let ``seconds`` of this world's time pass on this rank."""
 
+    def enter(self) -> None:
+        """This rank goes into a collective. Until it leaves, nobody can see in which order the ranks' code runs."""
+
+    def leave(self, *, failed: bool) -> None:
+        """This rank comes out of a collective, by an exception if it ``failed``."""
+
     def native_group(self, ranks: tuple[int, ...]) -> Any:
         """A process group of torch.distributed that holds ``ranks``, in this order.
 

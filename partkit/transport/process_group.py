@@ -73,6 +73,12 @@ class ProcessGroupTransport:
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
 
+    def enter(self) -> None:
+        """Live ranks take their order from the machine."""
+
+    def leave(self, *, failed: bool) -> None:
+        """Nothing to make up for."""
+
     def isend(self, tensor: Tensor, dst: int, tag: str) -> Work:
         number = wire_tag(tag, tensor)
         if dst == self.rank:

@@ -1,0 +1,54 @@
+"""Many threads of which one runs at a time: the others stand at a lock of their own until somebody gives them the turn."""
+
+from __future__ import annotations
+
+import random
+from _thread import allocate_lock
+from typing import Any
+
+import numpy as np
+import torch
+
+
+class Turns:
+    """One lock a thread, held while it is not its turn.
+
+    Args:
+        count: number of threads, numbered from 0.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._locks = [allocate_lock() for _ in range(count)]
+        for lock in self._locks:
+            lock.acquire()
+
+    def give(self, to: int) -> None:
+        """It is thread ``to``'s turn. Whoever gives does nothing more that others could see, and waits, or ends."""
+        self._locks[to].release()
+
+    def wait(self, me: int) -> None:
+        """Stand still until it is thread ``me``'s turn."""
+        self._locks[me].acquire()
+
+
+class RandomState:
+    """What torch, numpy and Python's random would draw next: one rank's, while another one draws.
+
+    Args:
+        seed: numpy and Python begin with it; torch begins with 0, as on every live rank.
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        self._torch = torch.Generator().manual_seed(0).get_state()
+        self._numpy: Any = np.random.MT19937(seed)
+        self._python = random.Random(seed).getstate()
+
+    def swap(self) -> None:
+        """Make this what is drawn from, and keep what was: the second call puts it back."""
+        numpy: Any = np.random  # its stubs lack the two functions
+        state, python = torch.default_generator.get_state(), random.getstate()
+        torch.default_generator.set_state(self._torch)
+        random.setstate(self._python)
+        self._torch, self._python, held = state, python, numpy.get_bit_generator()
+        numpy.set_bit_generator(self._numpy)
+        self._numpy = held
