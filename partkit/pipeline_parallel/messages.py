@@ -1,0 +1,101 @@
+"""The messages of a schedule: who sends to whom, when each side posts its half, and which action waits for it.
+
+A SEND follows the action that makes its tensor at once. For a RECV there is a choice, and the sender makes it: when it sends,
+the receive is placed behind whatever the receiver has done by then, in lockstep rounds (`partkit.pipeline_parallel.lockstep`).
+
+    round      0      1      2      3          rank 0: 0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 ...
+    rank 0    0F0    0F1     .     0B0         rank 1: 1RECV_F0 1F0 1RECV_F1 1B0 1SEND_B0 ...
+    rank 1     .     1F0    1B0    1F1
+
+Both sides of a channel then see the same messages in the same order, whatever the schedule: in one round a rank sends at
+most one message to another rank. A wire without tags (NCCL) asks for no more; and a receive is never posted after the
+action that needs it, so nothing can hang.
+
+In a schedule that is lowered already, places are read off its lists.
+
+Source: that the sender places the receive is the idea of torch.distributed.pipelining; it goes through the ranks one by one
+where we go in rounds.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from partkit.pipeline_parallel.lockstep import rounds
+from partkit.pipeline_parallel.schedule import Schedule
+from partkit.pipeline_parallel.table import NONE, RECV_B, RECV_F, SEND_B, SEND_F, STEP, B, Columns, F, I, Ints, Table, W
+
+
+class Messages(NamedTuple):
+    """k messages. "After" are rows of the table; NONE for what is posted before the rank's first action."""
+
+    src: Ints
+    dst: Ints
+    made_by: Ints
+    """Row whose result is sent."""
+    used_by: Ints
+    """Row that waits for it."""
+    sent_after: Ints
+    """Row after which the sender posts it."""
+    received_after: Ints
+    """Row after which the receiver posts it."""
+    send_place: Ints
+    """Order among all messages that the sender posts."""
+    receive_place: Ints
+    """Order among all messages that the receiver posts."""
+
+
+def messages(schedule: Schedule, t: Table, every: Columns) -> Messages:
+    """The messages of ``schedule``: as its lists say if it is lowered, else where lockstep rounds put them.
+
+    Args:
+        schedule: complete and free of deadlock.
+        t: its timed actions.
+        every: all its actions.
+    """
+    return _written_out(t, every, schedule) if schedule.lowered else _in_lockstep(t)
+
+
+def crossing(t: Table) -> Ints:
+    """Rows that wait for another rank."""
+    return np.flatnonzero((t.needs >= 0) & (t.rank[t.needs] != t.rank))
+
+
+def _in_lockstep(t: Table) -> Messages:
+    used_by = crossing(t)
+    made_by = t.needs[used_by]
+    src, dst, when = t.rank[made_by], t.rank[used_by], rounds(t)
+    # Rows of a rank have rising rounds, and ranks follow each other: (rank, round) as one number rises all along.
+    scale = int(when.max(initial=0)) + 2
+    after = np.searchsorted(t.rank * scale + when, dst * scale + when[made_by], side="right") - 1
+    after = np.where(after >= t.first[dst], after, NONE)
+    order = np.lexsort((src, when[made_by]))  # in each round a rank posts its send first, then receives by rank of the sender
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = 2 * np.arange(len(order)) + 1
+    first_of_round = 2 * np.searchsorted(when[made_by][order], when[made_by])
+    return Messages(src, dst, made_by, used_by, made_by, after, first_of_round, place)
+
+
+def _written_out(t: Table, every: Columns, schedule: Schedule) -> Messages:
+    """The SENDs and RECVs in the lists, put together by stage, direction and micro-batch.
+
+    Raises:
+        ValueError: a message lacks one of its sides.
+    """
+    row = np.cumsum(np.isin(every.kind, (F, B, I, W, STEP))) - 1  # of the last timed action so far
+    row = np.where(row >= t.first[every.rank], row, NONE)
+    used_by = crossing(t)
+    made_by, forward = t.needs[used_by], t.kind[used_by] == F
+    places = []
+    for side, of in (((SEND_F, SEND_B), made_by), ((RECV_F, RECV_B), used_by)):
+        index = np.full((2, len(schedule.placement), int(every.microbatch.max(initial=0)) + 1), NONE)
+        for direction, kind in enumerate(side):
+            chosen = np.flatnonzero(every.kind == kind)
+            index[direction, every.stage[chosen], every.microbatch[chosen]] = chosen
+        places.append(index[np.where(forward, 0, 1), t.stage[of], t.microbatch[of]])
+    send, recv = places
+    if (send == NONE).any() or (recv == NONE).any():
+        raise ValueError("a lowered schedule writes out both sides of every message; violations(schedule) says which are missing")
+    return Messages(t.rank[made_by], t.rank[used_by], made_by, used_by, row[send], row[recv], send, recv)

@@ -1,0 +1,109 @@
+"""Run a schedule on paper: from costs and a link to a `Trace` like that of a real run.
+
+    schedule --> table (rows) --> messages (who posts what when) --> times --> Trace
+                 `table`          `messages`                         `clockwork`, `waves`
+
+The trace holds a compute event for each action, named as the schedule names it (``2F0``), and for each message that crosses
+ranks a send event and a receive event, named after the action that made it, from the moment when that side posts to the moment
+when the message is there. Its clock is "planned".
+
+The model of time is that of the simulated world; see `partkit.virtual_time`.
+
+Source: one-port alpha-beta model, Chan et al. 2007, "Collective communication: theory, practice, and experience", section 2.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+import numpy as np
+
+from partkit.cluster import Link
+from partkit.pipeline_parallel.action import KINDS
+from partkit.pipeline_parallel.clockwork import Floats, Times, run
+from partkit.pipeline_parallel.costs import UNIT, Costs
+from partkit.pipeline_parallel.lockstep import rounds
+from partkit.pipeline_parallel.messages import Messages, messages
+from partkit.pipeline_parallel.schedule import Schedule
+from partkit.pipeline_parallel.table import ABSENT, F, Ints, Table, columns, table
+from partkit.pipeline_parallel.validate import InvalidSchedule, violations
+from partkit.tracing import KIND_CODE, RECORD, Trace
+
+FREE = Link(latency=0.0, bandwidth=inf)
+"""A link on which messages take no time."""
+
+
+def simulate(schedule: Schedule, costs: Costs = UNIT, link: Link = FREE) -> Trace:
+    """When everything happens, if actions and messages take what ``costs`` and ``link`` say.
+
+    Args:
+        schedule: with or without messages written out; without, they are placed as `passes.add_communication` does. It need not be
+            complete: one that is still being built is played as far as it goes.
+        costs: of actions and messages.
+        link: between any two ranks.
+
+    Returns:
+        A finished trace of as many ranks as the schedule has.
+
+    Raises:
+        InvalidSchedule: the schedule can't run; the error holds every reason.
+
+    Example:
+        >>> from partkit.pipeline_parallel import one_f_one_b
+        >>> simulate(one_f_one_b(4, 8)).makespan  # (m + p - 1)(F + B)
+        33.0
+        >>> simulate(one_f_one_b(4, 8), Costs(activation_bytes=10), Link(latency=0.0, bandwidth=100.0))
+        Trace(4 ranks, 160 events, 48 messages, 480 bytes sent)
+    """
+    every = columns(schedule)
+    t = table(schedule, every)
+    refuse(schedule, t)
+    x = messages(schedule, t, every)
+    nbytes = message_bytes(t, x, costs, schedule.num_stages)
+    times = run(t, x, seconds(t, costs, schedule.num_stages), nbytes, lambda src, dst, size, start: link.seconds(size))
+    return trace(t, x, times, nbytes)
+
+
+def refuse(schedule: Schedule, t: Table) -> None:
+    """Raise if the schedule can't run to the end of its lists."""
+    if (t.made == ABSENT).any() or (t.needs == ABSENT).any() or (rounds(t) < 0).any():
+        raise InvalidSchedule(violations(schedule))
+
+
+def seconds(t: Table, costs: Costs, num_stages: int) -> Floats:
+    """(n,): how long each action takes."""
+    per_kind = np.array([costs.per_stage(kind, num_stages) for kind in KINDS])
+    found: Floats = per_kind[t.kind, t.stage % num_stages]
+    return found
+
+
+def message_bytes(t: Table, x: Messages, costs: Costs, num_stages: int) -> Ints:
+    """(k,): the size of each message."""
+    forward, backward = (np.array(costs.message_bytes(kind, num_stages)) for kind in ("F", "B"))
+    place = t.stage[x.made_by] % num_stages
+    return np.where(t.kind[x.made_by] == F, forward[place], backward[place]).astype(np.int64)
+
+
+def trace(t: Table, x: Messages, times: Times, nbytes: Ints) -> Trace:
+    """What a run with these times would have left behind."""
+    n, k = len(t.rank), len(x.src)
+    rows = np.zeros(n + 2 * k, dtype=RECORD)
+    strings, tags = _names(t)
+    rows["rank"] = np.concatenate([t.rank, x.src, x.dst])
+    rows["kind"] = np.repeat([KIND_CODE["compute"], KIND_CODE["send"], KIND_CODE["recv"]], [n, k, k])
+    rows["start"] = np.concatenate([times.start, times.sent, times.received])
+    rows["end"] = np.concatenate([times.end, times.arrived, times.arrived])
+    rows["peer"] = np.concatenate([np.full(n, -1), x.dst, x.src])
+    rows["nbytes"][n:] = np.tile(nbytes, 2)
+    rows["tag"] = np.concatenate([tags, tags[x.made_by], tags[x.made_by]])
+    return Trace.from_columns(rows, strings, size=len(t.first) - 1, clock="planned")
+
+
+def _names(t: Table) -> tuple[list[str], Ints]:
+    """The table of strings, and by row the number of its name in it: every stage, kind and micro-batch has its own."""
+    stages, microbatches = int(t.stage.max(initial=0)) + 1, int(t.microbatch.max(initial=0)) + 1
+    used = [code for code in range(len(KINDS)) if (t.kind == code).any()]
+    strings = [""] + [f"{stage}{KINDS[code]}{i}" for stage in range(stages) for code in used for i in range(microbatches)]
+    number = np.zeros(len(KINDS), dtype=np.int64)
+    number[used] = np.arange(len(used))
+    return strings, 1 + (t.stage * len(used) + number[t.kind]) * microbatches + t.microbatch
