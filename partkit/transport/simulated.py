@@ -229,7 +229,7 @@ class SimulatedTransport:
     def leave(self, *, failed: bool) -> None:
         self.ahead -= 1
         untaken, self.untaken = self.untaken, []
-        for work in () if failed else untaken:
+        for work in () if failed else reversed(untaken):  # when the last has been taken, most others have been too
             if work.other is None:
                 self.stand_still_for(work)
 
@@ -254,6 +254,8 @@ def as_tensor(send: SimulatedWork) -> Tensor:
         return send.tensor.view(send.other.tensor.shape)
     if isinstance(kept, Tensor):
         return kept.view(send.other.tensor.shape)
+    if not kept:
+        return torch.empty_like(send.other.tensor)
     return torch.frombuffer(bytearray(kept), dtype=send.tensor.dtype).view(send.other.tensor.shape)
 
 
