@@ -38,6 +38,7 @@ from torch import Tensor
 
 from partkit.cluster.segments import num_segments
 from partkit.collectives.all_gather import ring_all_gather
+from partkit.collectives.blocks import Blocks
 from partkit.collectives.calling import check_root, check_template, counted_from, own_copy, pick
 from partkit.collectives.native import native_broadcast
 from partkit.collectives.scatter import hand_out
@@ -64,7 +65,7 @@ def broadcast(x: Tensor, comm: Communicator, root: int = 0, algorithm: str = "au
         ValueError: there is no such rank or algorithm.
 
     Example:
-        >>> import partkit as pk
+        >>> import partkit as pk, torch
         >>> with pk.World(3) as world:
         ...     world.run(lambda comm: pk.broadcast(torch.full((2,), comm.rank), comm, root=1))[2]
         tensor([1, 1])
@@ -100,7 +101,7 @@ def chain_broadcast(x: Tensor, comm: Communicator) -> None:
     """Receive segment by segment from the rank before; hand on each while the next one comes in. In place."""
     num = num_segments(x.numel(), x.element_size(), comm.size - 2, comm.cluster.link)
     handed_on = []
-    for number, segment in enumerate(torch.split(x, list(block_sizes(x.numel(), num)))):
+    for number, segment in enumerate(Blocks(x, block_sizes(x.numel(), num))):
         if comm.rank > 0:
             comm.recv(segment, comm.rank - 1, tag=f"segment {number}")
         if comm.rank < comm.size - 1:
@@ -111,10 +112,9 @@ def chain_broadcast(x: Tensor, comm: Communicator) -> None:
 
 def scatter_all_gather_broadcast(x: Tensor, comm: Communicator) -> None:
     """Every rank gets a chunk of ``x`` down the tree; then all chunks go round the ring. In place."""
-    sizes = block_sizes(x.numel(), comm.size)
-    chunks = torch.split(x, list(sizes))
-    mine = slice(sum(sizes[: comm.rank]), sum(sizes[: comm.rank + binomial_span(comm.rank, comm.size)]))
-    hand_out(x[mine], sizes, comm)
+    chunks = Blocks(x, block_sizes(x.numel(), comm.size))
+    below = range(comm.rank, comm.rank + binomial_span(comm.rank, comm.size))
+    hand_out(Blocks(chunks.over(below), [chunks[rank].numel() for rank in below]), comm)
     ring_all_gather(chunks, comm)
 
 

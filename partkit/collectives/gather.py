@@ -29,9 +29,11 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from partkit.collectives.calling import check_dim, check_root, check_tensor, counted_from, packed, pick
+from partkit.collectives.blocks import Blocks, back, front
+from partkit.collectives.calling import check_dim, check_root, check_tensor, counted_from, pick
 from partkit.collectives.native import native_extents, native_gather
-from partkit.collectives.pieces import Sizes, check_sizes, joined, must_agree, numels
+from partkit.collectives.pieces import Sizes, check_sizes, must_agree, numels
+from partkit.collectives.scatter import turned
 from partkit.communicator import Communicator
 from partkit.trees import binomial_children, binomial_parent, binomial_span
 
@@ -57,7 +59,7 @@ def gather(x: Tensor, comm: Communicator, root: int = 0, dim: int = 0, sizes: Si
         ValueError: there is no such rank, dim or algorithm; ``sizes`` are not one for each rank, or not that of ``x``.
 
     Example:
-        >>> import partkit as pk
+        >>> import partkit as pk, torch
         >>> with pk.World(3) as world:
         ...     world.run(lambda comm: pk.gather(torch.full((comm.rank + 1,), comm.rank), comm, sizes=[1, 2, 3]))[0]
         tensor([0, 1, 1, 2, 2, 2])
@@ -72,11 +74,8 @@ def gather(x: Tensor, comm: Communicator, root: int = 0, dim: int = 0, sizes: Si
         from_root = counted_from(root, comm)
         extents = ask_sizes(x.shape[dim], from_root, algorithm, x.device) if extents is None else extents[root:] + extents[:root]
         counts = numels(x.shape, dim, extents)
-        held = ALGORITHMS[algorithm](packed(x).view(-1), counts, from_root)
-        if comm.rank != root:
-            return None
-        blocks = torch.split(held, counts)
-        return joined(blocks[-root:] + blocks[:-root], x.shape, dim, extents[-root:] + extents[:-root])
+        held = ALGORITHMS[algorithm](front(x, dim), counts, from_root)
+        return back(turned(held, counts, -root % comm.size), x.shape, dim, sum(extents)) if comm.rank == root else None
 
 
 def ask_sizes(extent: int, comm: Communicator, algorithm: str, device: torch.device) -> tuple[int, ...]:
@@ -98,25 +97,25 @@ def flat_gather(block: Tensor, sizes: Sequence[int], comm: Communicator) -> Tens
     if comm.rank > 0:
         comm.send(block, 0, tag="flat")
         return block
-    held = block.new_empty(sum(sizes))
-    mine, *others = torch.split(held, list(sizes))
-    mine.copy_(block)
-    for message in [comm.irecv(other, src, tag="flat") for src, other in enumerate(others, start=1)]:
+    held = Blocks(block.new_empty(sum(sizes)), sizes)
+    held[0].copy_(block)
+    for message in [comm.irecv(held[src], src, tag="flat") for src in range(1, comm.size)]:
         message.wait()
-    return held
+    return held.flat
 
 
 def tree_gather(block: Tensor, sizes: Sequence[int], comm: Communicator) -> Tensor:
     """Receive the blocks of each child's subtree, the nearest first; send them to the parent together with the own."""
-    held = block.new_empty(sum(sizes[comm.rank : comm.rank + binomial_span(comm.rank, comm.size)]))
-    held[: sizes[comm.rank]] = block
+    below = sizes[comm.rank : comm.rank + binomial_span(comm.rank, comm.size)]
+    held = Blocks(block.new_empty(sum(below)), below)
+    held[0].copy_(block)
     for child in binomial_children(comm.rank, comm.size):
-        start, length = sum(sizes[comm.rank : child]), sum(sizes[child : child + binomial_span(child, comm.size)])
-        comm.recv(held[start : start + length], child, tag=f"tree {child - comm.rank}")
+        distance = child - comm.rank
+        comm.recv(held.over(range(distance, min(2 * distance, len(held)))), child, tag=f"tree {distance}")
     if comm.rank > 0:
         parent = binomial_parent(comm.rank)
-        comm.send(held, parent, tag=f"tree {comm.rank - parent}")
-    return held
+        comm.send(held.flat, parent, tag=f"tree {comm.rank - parent}")
+    return held.flat
 
 
 ALGORITHMS: dict[str, Callable[[Tensor, Sequence[int], Communicator], Tensor]] = {"flat": flat_gather, "tree": tree_gather, "native": native_gather}

@@ -57,15 +57,16 @@ def native_reduce(x: Tensor, comm: Communicator, op: Op = "sum") -> None:
         group.reduce([x], options).wait()
 
 
-def native_scatter(blocks: Sequence[Tensor], sizes: Sequence[int], mine: Tensor, comm: Communicator) -> None:
+def native_scatter(whole: Tensor, sizes: Sequence[int], comm: Communicator) -> Tensor:
     """As torch.distributed does it. Its blocks are all of one size, so each travels in as many bytes as the largest."""
     group, order = _rooted(comm)
     options = c10d.ScatterOptions()
     options.rootRank = order.index(0)
-    arrived, outgoing = mine.new_empty(max(sizes)), [[_padded(blocks[place], max(sizes)) for place in order]] if blocks else []
+    arrived, blocks = whole.new_empty(max(sizes)), Blocks(whole, sizes) if comm.rank == 0 else ()
     if max(sizes):
+        outgoing = [[_padded(blocks[place], max(sizes)) for place in order]] if blocks else []
         group.scatter([arrived.view(torch.uint8)], outgoing, options).wait()
-    mine.copy_(arrived[: mine.numel()])
+    return arrived[: sizes[comm.rank]].clone()
 
 
 def native_gather(block: Tensor, sizes: Sequence[int], comm: Communicator) -> Tensor:

@@ -1,4 +1,4 @@
-"""Pieces of a tensor along one dim: cut into flat blocks, joined again; and who knows how large the others' pieces are.
+"""Pieces of unequal size along one dim: who knows how large the others' are.
 
 What joins pieces must know how much will come before it can receive. The argument ``sizes`` says so:
 
@@ -14,10 +14,8 @@ from collections.abc import Sequence
 from math import prod
 from typing import Literal
 
-import torch
 from torch import Tensor
 
-from partkit.collectives.calling import packed
 from partkit.communicator import Communicator, describe
 
 Sizes = Sequence[int] | Literal["ask"] | None
@@ -80,32 +78,3 @@ def numels(shape: Sequence[int], dim: int, sizes: Sequence[int]) -> list[int]:
     """
     rest = prod(shape[:dim]) * prod(shape[dim + 1 :])
     return [size * rest for size in sizes]
-
-
-def cut(x: Tensor, dim: int, sizes: Sequence[int]) -> list[Tensor]:
-    """The pieces of ``x`` as flat blocks, only to be read: views of ``x`` where they lie in one piece of memory.
-
-    Example:
-        >>> import torch
-        >>> cut(torch.arange(6).view(2, 3), dim=1, sizes=[2, 1])
-        [tensor([0, 1, 3, 4]), tensor([2, 5])]
-    """
-    return [packed(piece).view(-1) for piece in torch.split(x, list(sizes), dim)]
-
-
-def joined(blocks: Sequence[Tensor], shape: Sequence[int], dim: int, sizes: Sequence[int]) -> Tensor:
-    """Flat blocks joined along ``dim``: the inverse of `cut`, always new memory.
-
-    Args:
-        blocks: the pieces, flat.
-        shape: of a piece; its extent along ``dim`` does not count.
-        dim: where they are joined.
-        sizes: extent of each piece along ``dim``.
-
-    Example:
-        >>> import torch
-        >>> joined([torch.tensor([0, 1, 3, 4]), torch.tensor([2, 5])], (2, 2), dim=1, sizes=[2, 1])
-        tensor([[0, 1, 2],
-                [3, 4, 5]])
-    """
-    return torch.cat([block.view(with_extent(shape, dim, size)) for block, size in zip(blocks, sizes, strict=True)], dim)

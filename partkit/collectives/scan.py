@@ -51,7 +51,7 @@ def scan(x: Tensor, comm: Communicator, op: Op = "sum", algorithm: str = "auto")
         ValueError: ``op`` or ``algorithm`` is unknown, or the dtype cannot be combined that way.
 
     Example:
-        >>> import partkit as pk
+        >>> import partkit as pk, torch
         >>> with pk.World(3) as world:
         ...     [total.item() for total in world.run(lambda comm: pk.scan(torch.tensor(10 + comm.rank), comm))]
         [10, 21, 33]
@@ -82,7 +82,7 @@ def exscan(x: Tensor, comm: Communicator, op: Op = "sum", algorithm: str = "auto
         ValueError: ``op`` or ``algorithm`` is unknown, the dtype cannot be combined that way, or a mean of no ranks is wanted.
 
     Example:
-        >>> import partkit as pk
+        >>> import partkit as pk, torch
         >>> with pk.World(3) as world:
         ...     [start.item() for start in world.run(lambda comm: pk.exscan(torch.tensor(10 + comm.rank), comm))]
         [0, 10, 21]
@@ -91,9 +91,7 @@ def exscan(x: Tensor, comm: Communicator, op: Op = "sum", algorithm: str = "auto
     algorithm = pick("exscan", algorithm, ALGORITHMS, comm, x)
     check_op("exscan", x, op, algorithm)
     if op == "mean":
-        raise ValueError(
-            "exscan(op='mean'): before rank 0 there is no rank, and nothing has no mean; take the sum, divide it by the rank"
-        )
+        raise ValueError("exscan(op='mean'): before rank 0 there is no rank, and nothing has no mean; take the sum, divide it by the rank")
     with comm.collective("exscan", x, f"{op}, {algorithm}"):
         before, _ = ALGORITHMS[algorithm](packed(x).view(-1), comm, op)
         return before.view(x.shape)

@@ -26,12 +26,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import torch
 from torch import Tensor
 
+from partkit.collectives.blocks import Blocks, back, front
 from partkit.collectives.calling import check_dim, check_root, check_template, counted_from, pick
 from partkit.collectives.native import native_scatter
-from partkit.collectives.pieces import cut, numels, with_extent
+from partkit.collectives.pieces import numels
 from partkit.communicator import Communicator
 from partkit.partition import block_sizes
 from partkit.trees import binomial_children, binomial_parent, binomial_span
@@ -56,7 +56,7 @@ def scatter(x: Tensor, comm: Communicator, root: int = 0, dim: int = 0, algorith
         ValueError: there is no such rank, dim or algorithm.
 
     Example:
-        >>> import partkit as pk
+        >>> import partkit as pk, torch
         >>> with pk.World(3) as world:
         ...     list(world.run(lambda comm: pk.scatter(torch.arange(5), comm).tolist()))
         [[0, 1], [2, 3], [4]]
@@ -67,49 +67,55 @@ def scatter(x: Tensor, comm: Communicator, root: int = 0, dim: int = 0, algorith
     algorithm = pick("scatter", algorithm, ALGORITHMS, comm, x)
     extents = block_sizes(x.shape[dim], comm.size)
     with comm.collective("scatter", x, f"from rank {root}, dim {dim}, {algorithm}"):
-        blocks = cut(x, dim, extents) if comm.rank == root else []
-        sizes, mine = numels(x.shape, dim, extents), torch.empty(with_extent(x.shape, dim, extents[comm.rank]), dtype=x.dtype, device=x.device)
-        ALGORITHMS[algorithm](blocks[root:] + blocks[:root], sizes[root:] + sizes[:root], mine.view(-1), counted_from(root, comm))
-        return mine
+        counts = numels(x.shape, dim, extents)
+        whole = turned(front(x, dim), counts, root) if comm.rank == root else x.detach().new_empty(0)
+        mine = ALGORITHMS[algorithm](whole, counts[root:] + counts[:root], counted_from(root, comm))
+        return back(mine, x.shape, dim, extents[comm.rank])
 
 
-def flat_scatter(blocks: Sequence[Tensor], sizes: Sequence[int], mine: Tensor, comm: Communicator) -> None:
+def turned(flat: Tensor, counts: Sequence[int], first: int) -> Tensor:
+    """Consecutive blocks turned round, so that block ``first`` comes first; ``flat`` itself if it does.
+
+    Example:
+        >>> import torch
+        >>> turned(torch.tensor([0, 0, 1, 2]), counts=[2, 1, 1], first=1)
+        tensor([1, 2, 0, 0])
+    """
+    return flat.roll(-sum(counts[:first])) if first else flat
+
+
+def flat_scatter(whole: Tensor, sizes: Sequence[int], comm: Communicator) -> Tensor:
     """Rank 0 sends each of the others its block."""
     if comm.rank > 0:
-        comm.recv(mine, 0, tag="flat")
-        return
-    for message in [comm.isend(block, dst, tag="flat") for dst, block in enumerate(blocks[1:], start=1)]:
+        return comm.recv(whole.new_empty(sizes[comm.rank]), 0, tag="flat")
+    mine, *others = Blocks(whole, sizes)
+    for message in [comm.isend(block, dst, tag="flat") for dst, block in enumerate(others, start=1)]:
         message.wait()
-    mine.copy_(blocks[0])
+    return mine.clone()
 
 
-def tree_scatter(blocks: Sequence[Tensor], sizes: Sequence[int], mine: Tensor, comm: Communicator) -> None:
+def tree_scatter(whole: Tensor, sizes: Sequence[int], comm: Communicator) -> Tensor:
     """Blocks go down the tree, those of a whole subtree in one message."""
-    below = sum(sizes[comm.rank : comm.rank + binomial_span(comm.rank, comm.size)])
-    held = torch.cat(list(blocks)) if comm.rank == 0 else mine.new_empty(below)
-    hand_out(held, sizes, comm)
-    mine.copy_(held[: sizes[comm.rank]])
+    below = sizes[comm.rank : comm.rank + binomial_span(comm.rank, comm.size)]
+    held = Blocks(whole.new_empty(sum(below)) if comm.rank > 0 else whole, below)
+    hand_out(held, comm)
+    return held[0].clone()
 
 
-def hand_out(held: Tensor, sizes: Sequence[int], comm: Communicator) -> None:
+def hand_out(held: Blocks, comm: Communicator) -> None:
     """Receive the blocks of this rank's subtree from the parent; hand on those of each child's, the farthest first. In place.
 
     Args:
-        held: the blocks of the subtree, flat, this rank's own first; on rank 0 all blocks, to begin with.
-        sizes: elements of each rank's block.
+        held: one block for each rank of the subtree, this rank's own first; on rank 0 all blocks, to begin with.
         comm: rank 0 is the root.
     """
     if comm.rank > 0:
         parent = binomial_parent(comm.rank)
-        comm.recv(held, parent, tag=f"tree {comm.rank - parent}")
+        comm.recv(held.flat, parent, tag=f"tree {comm.rank - parent}")
     for child in reversed(binomial_children(comm.rank, comm.size)):
-        start, length = sum(sizes[comm.rank : child]), sum(sizes[child : child + binomial_span(child, comm.size)])
-        comm.send(held[start : start + length], child, tag=f"tree {child - comm.rank}")
+        distance = child - comm.rank
+        comm.send(held.over(range(distance, min(2 * distance, len(held)))), child, tag=f"tree {distance}")
 
 
-ALGORITHMS: dict[str, Callable[[Sequence[Tensor], Sequence[int], Tensor, Communicator], None]] = {
-    "flat": flat_scatter,
-    "tree": tree_scatter,
-    "native": native_scatter,
-}
-"""The algorithms by name: rank 0 has the flat ``blocks``, of ``sizes`` elements; each rank's own one fills ``mine``, flat too."""
+ALGORITHMS: dict[str, Callable[[Tensor, Sequence[int], Communicator], Tensor]] = {"flat": flat_scatter, "tree": tree_scatter, "native": native_scatter}
+"""The algorithms by name: rank 0 has the ``whole``, flat, in blocks of ``sizes`` elements (others nothing), and each rank gets its block."""
