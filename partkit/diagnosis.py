@@ -3,6 +3,7 @@
 Each rank gives a `RankState`: running, finished, or blocked in one operation, with the collective it is inside of. When all
 ranks that are left are blocked and no posted send meets a posted receive, `explain` says why, most telling reason first:
 
+    backward     ranks run the backward of a movement, others never do       which movement, and how to have all take part
     mismatch     ranks are inside collectives that are not the same call     shapes, dtypes, operations, order side by side
     missing      some ranks have finished, others still wait for them        who left after how many calls
     unlike       a send and a receive that nearly match                      sizes, dtypes or tags side by side
@@ -16,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 Status = Literal["running", "blocked", "finished"]
-Code = Literal["mismatch", "missing", "unlike", "cycle", "alone"]
+Code = Literal["backward", "mismatch", "missing", "unlike", "cycle", "alone"]
 
 
 class Call(NamedTuple):
@@ -39,6 +40,26 @@ class Call(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.name} #{self.number + 1} of {self.what}" + (f" at {self.site}" if self.site else "")
+
+
+class Due(NamedTuple):
+    """A differentiable movement of data (`partkit.functional`): its forward has run, and its backward needs all ranks again."""
+
+    name: str
+    """``all_gather``."""
+    number: int
+    """n-th movement of this name in this group on this rank, from 0."""
+    group: tuple[int, ...]
+    """World ranks that take part."""
+    site: str
+    """Source line of the forward."""
+
+    def same_as(self, other: Due | None) -> bool:
+        """Whether the two can be two sides of one movement."""
+        return other is not None and self[:3] == other[:3]
+
+    def __str__(self) -> str:
+        return f"{self.name} #{self.number + 1}" + (f" (at {self.site})" if self.site else "")
 
 
 class Operation(NamedTuple):
@@ -73,6 +94,10 @@ class RankState(NamedTuple):
     """Collectives it has entered so far."""
     progress: int = 0
     """Grows with every operation; equal in two looks means that nothing happened between them."""
+    backward_of: Due | None = None
+    """The movement whose backward it is in."""
+    due: tuple[Due, ...] = ()
+    """Movements whose backward it has not run."""
 
 
 class Diagnosis(NamedTuple):
@@ -92,7 +117,7 @@ def is_stuck(states: Sequence[RankState]) -> bool:
 def explain(states: Sequence[RankState]) -> Diagnosis:
     """Say why the ranks of a stuck run wait. Call it when `is_stuck`."""
     by_rank = {state.rank: state for state in states}
-    for reason in (_mismatch, _missing, _unlike, _cycle):
+    for reason in (_backward, _mismatch, _missing, _unlike, _cycle):
         found = reason(by_rank)
         if found is not None:
             return found
@@ -102,6 +127,27 @@ def explain(states: Sequence[RankState]) -> Diagnosis:
 def _in_flight(states: Sequence[RankState]) -> bool:
     sends = {(s.rank, o.peer, o.wire) for s in states for o in s.posted if o.op == "send"}
     return any((o.peer, s.rank, o.wire) in sends for s in states for o in s.posted if o.op == "recv")
+
+
+def _backward(states: Mapping[int, RankState]) -> Diagnosis | None:
+    """The youngest movement first: backward runs them from the last to the first, so there the ranks parted."""
+    waiting = [(state.backward_of, state.rank) for state in states.values() if state.status == "blocked" and state.backward_of is not None]
+    for movement, rank in sorted(waiting, key=lambda pair: -pair[0].number):
+        absent = [s for s in states.values() if s.rank in movement.group and any(map(movement.same_as, s.due)) and not movement.same_as(s.backward_of)]
+        if absent:
+            doing = "".join(f"\n  {_ranks([s.rank])} {_doing_instead(s)}" for s in absent)
+            names = _ranks([s.rank for s in absent])
+            advice = f"If its result is not part of the loss on {names}, say so there: loss = pk.functional.tie(loss, result)"
+            reason = f"rank {rank} is in the backward of {movement}, in which {names} must take part and did not:{doing}\n{advice}"
+            return Diagnosis("backward", tuple(s.rank for s in absent), reason)
+    return None
+
+
+def _doing_instead(state: RankState) -> str:
+    if state.status == "finished":
+        return "has finished without it"
+    inside = f", in the backward of {state.backward_of}" if state.backward_of is not None else ""
+    return f"waits in {state.call or state.blocked_on}{inside}"
 
 
 def _mismatch(states: Mapping[int, RankState]) -> Diagnosis | None:

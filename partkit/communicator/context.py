@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Protocol
 
 from partkit.cluster import Cluster
-from partkit.diagnosis import Call, RankState
+from partkit.diagnosis import Call, Due, RankState
 from partkit.tracing import Recorder
 from partkit.transport.base import Transport
 
@@ -33,6 +33,8 @@ class RankContext:
         span: the open spans and collectives, outermost first: ``step/backward``.
         call: the innermost collective call that this rank is inside of.
         gate: where sends can be held; None if nobody could let them go.
+        due: differentiable movements whose backward has not run, oldest first (`partkit.functional` keeps it).
+        backward_of: the one whose backward this rank is in.
     """
 
     def __init__(self, transport: Transport, recorder: Recorder, cluster: Cluster | None = None) -> None:
@@ -42,6 +44,9 @@ class RankContext:
         self.span = ""
         self.call: Call | None = None
         self.gate: Gate | None = None
+        self.due: dict[Due, None] = {}
+        self.backward_of: Due | None = None
+        self.num_due: Counter[tuple[str, tuple[int, ...]]] = Counter()
         self.pending: dict[int, Pending] = {}
         self.blocked_on: Pending | None = None
         self.progress = 0
@@ -53,7 +58,9 @@ class RankContext:
         self.num_calls.clear()
         self.num_messages.clear()
         self.pending.clear()
-        self.span, self.call, self.blocked_on = "", None, None
+        self.due.clear()
+        self.num_due.clear()
+        self.span, self.call, self.blocked_on, self.backward_of = "", None, None, None
         self.recorder.reset()
 
     def inside(self, name: str) -> str:
@@ -71,4 +78,6 @@ class RankContext:
             call=self.call,
             num_calls=self.num_calls.total(),
             progress=self.progress,
+            backward_of=self.backward_of,
+            due=tuple(self.due),
         )

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from partkit.diagnosis import Diagnosis, Operation, RankState, name_ranks
+from partkit.diagnosis import Diagnosis, Due, Operation, RankState, name_ranks
 from partkit.worlds.travel import pack, unpack
 
 WORLDS = str(Path(__file__).parent)
@@ -220,7 +220,12 @@ def name_sites(state: RankState) -> RankState:
     def named(operation: Operation) -> Operation:
         return operation._replace(site=site_name(operation.site))
 
+    def due(movement: Due) -> Due:
+        return movement._replace(site=site_name(movement.site))
+
     return state._replace(
+        backward_of=None if state.backward_of is None else due(state.backward_of),
+        due=tuple(map(due, state.due)),
         blocked_on=None if state.blocked_on is None else named(state.blocked_on),
         posted=tuple(named(operation) for operation in state.posted),
         call=None if state.call is None else state.call._replace(site=site_name(state.call.site)),
