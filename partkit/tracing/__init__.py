@@ -14,6 +14,7 @@ A send and its receive carry the same (src, dst, tag, seq): `Trace.messages` pai
     file        idea
     events      what an event is, and how it lies in an array
     recorder    one rank's events, on their way
+    sights      what ranks held and sent, of runs that were recorded with values
     table       all ranks' events: columns, counts, pairs of messages
     files       traces in files: partkit's own, and Chrome's
 """
@@ -28,5 +29,7 @@ from partkit.tracing.events import Kind as Kind
 from partkit.tracing.events import Message as Message
 from partkit.tracing.recorder import Batch as Batch
 from partkit.tracing.recorder import Recorder as Recorder
+from partkit.tracing.sights import Sight as Sight
+from partkit.tracing.sights import Strip as Strip
 from partkit.tracing.table import EventList as EventList
 from partkit.tracing.table import Trace as Trace

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from partkit.tracing.events import RECORD, Event
+from partkit.tracing.sights import pack, unpack
 from partkit.tracing.table import Trace
 
 FORMAT = "partkit trace"
@@ -16,7 +17,8 @@ FORMAT = "partkit trace"
 
 def save(trace: Trace, path: str | Path) -> Path:
     """Write the records as they are, and beside them what explains them."""
-    header = json.dumps({"format": FORMAT, "version": 1, "size": trace.size, "clock": trace.clock, "strings": trace.strings})
+    names = {"format": FORMAT, "version": 1, "size": trace.size, "clock": trace.clock, "strings": trace.strings}
+    header = json.dumps({**names, "sights": pack(trace.sights)})
     with open(path, "wb") as file:
         np.savez_compressed(file, rows=trace.columns, header=np.frombuffer(header.encode(), dtype=np.uint8))
     return Path(path)
@@ -32,7 +34,9 @@ def load(path: str | Path) -> Trace:
                 raise ValueError("something else in the same container")
         except Exception as problem:  # numpy raises a dozen kinds for a file that is none of its own
             raise ValueError(f"{path} is no trace that Trace.save wrote") from problem
-    return Trace.from_columns(rows, header["strings"], size=header["size"], clock=header["clock"])
+    trace = Trace.from_columns(rows, header["strings"], size=header["size"], clock=header["clock"])
+    trace.sights = unpack(header.get("sights", []))
+    return trace
 
 
 def to_chrome(trace: Trace, path: str | Path) -> Path:

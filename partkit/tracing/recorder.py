@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from partkit.tracing.events import KIND_CODE, RECORD, Columns, Kind
+from partkit.tracing.sights import Sight
 
 COLUMNS = ("rank", "kind", "start", "end", "peer", "nbytes", "seq", "tag", "span", "site", "group", "value")
 """What `Recorder.add` keeps of an event, in this order."""
@@ -24,6 +25,8 @@ class Batch(NamedTuple):
     """Dtype `RECORD`; times absolute, in the clock of the rank."""
     new_sites: Sequence[str] = ()
     """The same for source lines, which have a table of their own: whoever merges batches may rename them."""
+    sights: Sequence[Sight] = ()
+    """What the rank held and sent, if it is being recorded; times absolute."""
 
 
 class Recorder:
@@ -38,6 +41,7 @@ class Recorder:
         self.rank = rank
         self.enabled = enabled
         self._events: deque[tuple[Any, ...]] = deque()  # append and popleft are atomic: written by one thread, drained by another
+        self._sights: deque[Sight] = deque()
         self._strings: dict[str, int] = {"": 0}
         self._sites: dict[str, int] = {"": 0}
 
@@ -59,24 +63,31 @@ class Recorder:
         if self.enabled:
             self._events.append((self.rank, KIND_CODE[kind], start, end, peer, nbytes, seq, tag, span, site, group, value))
 
+    def see(self, sight: Sight) -> None:
+        """Note what the rank holds; time absolute."""
+        if self.enabled:
+            self._sights.append(sight)
+
     def __len__(self) -> int:
         return len(self._events)
 
     def drain(self) -> Batch | None:
-        """Take out all events so far; None if there are none."""
+        """Take out all events and sights so far; None if there are none."""
         rows = [self._events.popleft() for _ in range(len(self._events))]
+        sights = [self._sights.popleft() for _ in range(len(self._sights))]
         if not rows:
-            return None
+            return Batch([], np.empty(0, dtype=RECORD), (), sights) if sights else None
         strings, sites = self._strings, self._sites
         known, known_sites = len(strings), len(sites)
         records = np.empty(len(rows), dtype=RECORD)
         for name, column in zip(COLUMNS, zip(*rows, strict=True), strict=True):
             records[name] = _numbers(sites if name == "site" else strings, column) if name in TEXT else column
-        return Batch(list(strings)[known:], records, list(sites)[known_sites:])
+        return Batch(list(strings)[known:], records, list(sites)[known_sites:], sights)
 
     def reset(self) -> None:
-        """Forget events and strings: the next batch starts a new trace."""
+        """Forget events, sights and strings: the next batch starts a new trace."""
         self._events.clear()
+        self._sights.clear()
         self._strings, self._sites = {"": 0}, {"": 0}
 
 

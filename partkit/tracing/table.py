@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from partkit.tracing.events import KIND_CODE, KINDS, RECORD, Clock, Columns, Event, Kind, Message
 from partkit.tracing.recorder import Batch, Recorder
+from partkit.tracing.sights import Sight
 
 
 class Trace:
@@ -37,6 +38,8 @@ class Trace:
         self.strings: list[str] = [""]
         self.finished = threading.Event()
         """Set when the run that fills this trace is over."""
+        self.sights: list[Sight] = []
+        """What ranks held and sent, each rank's in order, if the run was recorded (`partkit.recording`)."""
         self._index: dict[str, int] = {"": 0}
         self._tables: dict[int, tuple[list[int], list[int]]] = {}
         """By rank: what its numbers of strings and of source lines are in `strings`."""
@@ -65,14 +68,16 @@ class Trace:
         """A finished trace of records (dtype `RECORD`) and the table of strings that they point into."""
         trace = cls(size, clock=clock)
         trace.strings = strings
-        trace._index = {text: i for i, text in enumerate(strings)}
         trace._rows, trace._count = rows, len(rows)
         trace.finished.set()
         return trace
 
     def append(self, batch: Batch | None) -> None:
         """Add a rank's batch. Batches of one rank must come in order; ranks may interleave."""
-        if batch is None or len(batch.records) == 0:
+        if batch is None:
+            return
+        self.sights.extend(sight._replace(time=sight.time - self.origin) for sight in batch.sights)
+        if len(batch.records) == 0:
             return
         with self._lock:
             strings, sites = self._tables.setdefault(int(batch.records["rank"][0]), ([0], [0]))
@@ -94,6 +99,8 @@ class Trace:
             self._rows = bigger  # whoever holds the old array keeps a valid, shorter one
 
     def _intern(self, text: str) -> int:
+        if len(self._index) < len(self.strings):  # a trace made of columns looks nothing up until more is added
+            self._index = {known: i for i, known in enumerate(self.strings)}
         if text not in self._index:
             self._index[text] = len(self.strings)
             self.strings.append(text)

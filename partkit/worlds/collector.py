@@ -78,6 +78,15 @@ class Collector:
 
         self.order(send)
 
+    def tell(self, messages: dict[int, object]) -> None:
+        """Tell some ranks something each, by rank."""
+
+        def send() -> None:
+            for rank, message in messages.items():
+                self.processes[rank].send(message)
+
+        self.order(send)
+
     def watch(self, process: RankProcess) -> None:
         """Listen to a new rank."""
 

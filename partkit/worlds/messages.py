@@ -1,6 +1,6 @@
 """What the kernel and a rank say to each other over the rank's control channel. Data only.
 
-kernel -> rank     Connect, Task, Abort, Look, Leave
+kernel -> rank     Connect, Task, Allow, Abort, Look, Leave
 rank -> kernel     Ready, Done, Failed, Events, State
 """
 
@@ -59,6 +59,14 @@ class Failed(NamedTuple):
     aborted: bool
     """The rank was told to stop, or lost a peer: not the cause."""
     num_pending: int = 0
+
+
+class Allow(NamedTuple):
+    """Let sends of a stepped run go (`partkit.worlds.gate`)."""
+
+    run: int
+    upto: int | None
+    """The first so many of the rank's sends; None for all."""
 
 
 class Abort(NamedTuple):

@@ -33,7 +33,8 @@ from partkit.tracing import Recorder
 from partkit.transport.process_group import ProcessGroupTransport, c10d, gloo_group
 from partkit.worlds.cells import fresh_main
 from partkit.worlds.errors import pack_failure
-from partkit.worlds.messages import Abort, Connect, Done, Events, Failed, Leave, Look, Ready, State, Task
+from partkit.worlds.gate import Gate
+from partkit.worlds.messages import Abort, Allow, Connect, Done, Events, Failed, Leave, Look, Ready, State, Task
 from partkit.worlds.sockets import shut_down_connections
 from partkit.worlds.travel import pack_result, unpack
 
@@ -64,6 +65,7 @@ class Rank:
         self._sending = threading.Lock()
         self._tasks: queue.SimpleQueue[Connect | Task | Leave] = queue.SimpleQueue()
         self._recorder = Recorder(self.rank, enabled=False)
+        self._gate = Gate()
         self._context: RankContext | None = None
         self._comm: Communicator | None = None
         self._pids: tuple[int, ...] = ()
@@ -105,6 +107,7 @@ class Rank:
             transport = ProcessGroupTransport(group, make_group)
             if self._context is None:
                 self._context = RankContext(transport, self._recorder)
+                self._context.gate = self._gate
                 self._comm = Communicator(self._context, mesh=self.mesh)
             self._context.transport = transport
             self._send(Ready(to.store))
@@ -169,7 +172,11 @@ class Rank:
             self._send(State(message.run, self._look(message.run)))
         elif isinstance(message, Abort):
             self._abort(message.run)
+        elif isinstance(message, Allow):
+            if message.run == self._expected:
+                self._gate.allow(message.upto)
         else:
+            self._gate.close()
             self._expected = message.run if isinstance(message, Task) else None
             self._tasks.put(message)
 

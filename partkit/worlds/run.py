@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from partkit.tracing import Trace
 from partkit.worlds.bell import Bell
 from partkit.worlds.errors import Failure, RankError, killed_text, rank_died, rank_error, ranks_stuck
+from partkit.worlds.messages import Allow
 from partkit.worlds.output import Line, Output, make_screen
 from partkit.worlds.results import Results
 from partkit.worlds.supervisor import Supervisor
@@ -30,10 +31,10 @@ class Run:
         output: what its ranks print.
     """
 
-    def __init__(self, world: World, number: int, nudge: Callable[[], None]) -> None:
+    def __init__(self, world: World, number: int, nudge: Callable[[], None], tell: Callable[[dict[int, object]], None]) -> None:
         self.world = world
         self.number = number
-        self._nudge = nudge
+        self._nudge, self._tell = nudge, tell
         self.trace = Trace(world.size, origin=time.perf_counter())
         self.output = Output(world.size)
         self.supervisor = Supervisor(world.size, time.monotonic())
@@ -143,6 +144,11 @@ class Run:
         self._nudge()
         self.changed.wait_for(lambda: self.done, timeout=5)
         self.seen = True
+
+    def allow(self, upto: dict[int, int] | None = None) -> None:
+        """Let messages go that are held (`partkit.recording`): by rank how many of its sends, in all; all of all ranks by default."""
+        ranks = range(self.world.size) if upto is None else upto
+        self._tell({rank: Allow(self.number, None if upto is None else upto[rank]) for rank in ranks})
 
     def to_background(self) -> None:
         """Claim a place for the output in the cell that is running now: the run goes on after the cell."""

@@ -141,7 +141,7 @@ class World:
             setting = _setting()
             self._repair()
             self._num_runs += 1
-            run = self._current = Run(self, self._num_runs, self._collector.nudge)
+            run = self._current = Run(self, self._num_runs, self._collector.nudge, self._collector.tell)
             task = Task(run.number, payload, self._traced if traced is None else traced, setting if setting != self._setting else None)
             self._setting = setting
             self._collector.say(task, run)

@@ -1,0 +1,232 @@
+"""Record what messages carry: the values of small tensors, and whose data is in them. And hold messages, to let them go one by one.
+
+    with pk.record(comm):                     on every rank
+        total = pk.all_reduce(x, comm)           each message leaves sights in the trace (`partkit.tracing.sights`)
+    pk.MessageStepper(world)                     in the kernel: step through them
+
+Nothing in an algorithm or in the communicator knows of it: while it goes on, another transport stands before the rank's own.
+
+    Communicator -> Pending -> RecordingTransport.isend(chunk, dst, tag)
+                                 [1] a sight: what this rank holds, which elements are about to go
+                                 [2] if messages are held: wait until this one is let go
+                                 [3] the sets of ranks whose data is in the chunk go first, under a tag of their own
+                                 [4] the chunk goes, as it would without recording
+
+Which rank's data is in which element is known from a `TorchDispatchMode` (`partkit.contributions`) and, for what has arrived, from
+[3]. A message between a rank that records and one that does not never meets its other side; the supervisor then says so.
+
+Cost: a second message with each, 8 bytes an element of small ones, and some tenths of a millisecond. Bytes and messages in the trace
+are those of the algorithm alone; times are not, so measure without recording.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from partkit.communicator import Communicator, Pending, RankContext, describe
+from partkit.contributions import Contributions, Memory, union
+from partkit.tracing.sights import MAX_RANKS, Moment, Sight, Strip
+from partkit.transport.base import Transport, Work
+
+MOST_VALUES = 64
+"""Elements up to which a tensor counts as small."""
+MOST_MEMORIES = 48
+"""Small tensors of a rank that are looked at, the first in sight."""
+
+
+@contextmanager
+def record(comm: Communicator, *, values: int = MOST_VALUES, held: bool = False) -> Iterator[None]:
+    """Record what the messages inside carry. Every rank of the world enters it, so that both sides of each message are recorded.
+
+    Args:
+        comm: any communicator of this rank; messages of all of them are recorded.
+        values: tensors of up to so many elements are recorded with their values.
+        held: each send waits until the kernel lets it go (`partkit.MessageStepper.pause` does).
+
+    Raises:
+        ValueError: the world is too large, ``values`` is negative, or messages cannot be held in this world.
+        RuntimeError: this rank is being recorded already.
+
+    Example:
+        >>> import partkit as pk
+        >>> def shift(comm):
+        ...     right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+        ...     with pk.record(comm):
+        ...         comm.sendrecv(torch.tensor([10 * comm.rank]), right, torch.zeros(1, dtype=torch.int64), left)
+        >>> with pk.World(2) as world:
+        ...     _ = world.run(shift)
+        ...     sorted((sight.rank, sight.strips[-1].values) for sight in world.trace.sights if sight.moment == "done" and sight.kind == "recv")
+        [(0, ('10',)), (1, ('0',))]
+    """
+    context = comm._context
+    wire = context.transport
+    if isinstance(wire, RecordingTransport):
+        raise RuntimeError("record(comm) inside of record(comm): this rank is being recorded already")
+    if wire.size > MAX_RANKS:
+        raise ValueError(f"record(comm): this world has {wire.size} ranks, at most {MAX_RANKS} can be told apart")
+    if isinstance(values, bool) or values < 0:
+        raise ValueError(f"record(values={values!r}): values is a number of elements, at least 0")
+    if held and context.gate is None:
+        raise ValueError("record(held=True): nobody can let messages go here; hold them in a live world: pk.MessageStepper.pause(world, fn)")
+    who = Contributions(wire.rank)
+    recorder = RecordingTransport(context, who, values, held=held)
+    context.transport = cast(Transport, recorder)
+    try:
+        with who:
+            yield
+    finally:
+        context.transport = wire
+        recorder.see("end")
+
+
+class RecordingTransport:
+    """Stands before a rank's transport and notes what passes.
+
+    Args:
+        context: the rank's.
+        who: keeps track of whose data is where.
+        values: most elements of a small tensor.
+        held: whether sends wait until they are let go.
+    """
+
+    def __init__(self, context: RankContext, who: Contributions, values: int, *, held: bool) -> None:
+        self._context, self._wire, self._who = context, context.transport, who
+        self._values = values
+        self._gate = context.gate if held else None
+        self._seen: dict[int, Strip] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        """All else is the wire's own: its clock, its rank, its native groups."""
+        return getattr(self._wire, name)
+
+    def isend(self, tensor: Tensor, dst: int, tag: str) -> Work:
+        """Note it, wait for leave, send whose data it is, send it."""
+        pending = self._posted()
+        self.see("post", pending, held=self._gate is not None)
+        if self._gate is not None:
+            self._gate.wait()
+            self.see("go", pending)
+        sets = np.array(self._who.of(tensor)).ravel() if self._is_small(tensor) else np.array([union([self._who.of(tensor)])])
+        with self._who.aside():
+            ahead = self._wire.isend(torch.from_numpy(sets), dst, _shadow(tensor, tag))
+            return _Recorded(self, pending, self._wire.isend(tensor, dst, _recorded(tag)), ahead, None)
+
+    def irecv(self, buffer: Tensor, src: int, tag: str) -> Work:
+        """Note it, and be ready for it and for whose data it is."""
+        pending = self._posted()
+        self.see("post", pending)
+        with self._who.aside():
+            sets = torch.from_numpy(np.zeros(buffer.numel() if self._is_small(buffer) else 1, dtype=np.int64))
+            ahead = self._wire.irecv(sets, src, _shadow(buffer, tag))
+            return _Recorded(self, pending, self._wire.irecv(buffer, src, _recorded(tag)), ahead, sets)
+
+    def aside(self) -> AbstractContextManager[None]:
+        """What is computed inside is the wire's, not the rank's."""
+        return self._who.aside()
+
+    def arrived(self, buffer: Tensor, sets: Tensor) -> None:
+        """The buffer holds the data of ``sets`` now."""
+        self._who.put(buffer, sets.numpy().reshape(buffer.shape) if self._is_small(buffer) else sets.numpy()[0])
+
+    def see(self, moment: Moment, pending: Pending | None = None, *, held: bool = False) -> None:
+        """Note what this rank holds at this moment."""
+        context = self._context
+        strips, gone = self._look()
+        sight = Sight(self._wire.rank, moment, self._wire.now(), held=held, strips=strips, gone=gone)
+        if pending is not None:
+            tensor, operation = pending.tensor, pending.operation
+            memory = self._who.memory(tensor)
+            sight = sight._replace(
+                kind=operation.op,
+                peer=operation.peer,
+                tag=operation.tag,
+                group=pending._group,
+                seq=pending._seq,
+                span=pending._span,
+                what=operation.what,
+                nbytes=tensor.numel() * tensor.element_size(),
+                who=union([self._who.of(tensor)]),
+                strip=memory.number if memory.number in self._seen else -1,
+                first=int(tensor.storage_offset()),
+                num_elements=tensor.numel(),
+            )
+        context.recorder.see(sight)
+
+    def _posted(self) -> Pending:
+        """The message that is being posted: the newest of those under way."""
+        return next(reversed(self._context.pending.values()))
+
+    def _is_small(self, tensor: Tensor) -> bool:
+        return tensor.numel() <= self._values
+
+    def _look(self) -> tuple[tuple[Strip, ...], tuple[int, ...]]:
+        """What is new in the small tensors of this rank, and which are gone."""
+        small = [memory for memory in self._who.memories() if memory.num_elements <= self._values][:MOST_MEMORIES]
+        with self._who.aside():
+            now = {memory.number: _strip(memory) for memory in small}
+        changed = tuple(strip for number, strip in now.items() if self._seen.get(number) != strip)
+        gone = tuple(number for number in self._seen if number not in now)
+        self._seen = now
+        return changed, gone
+
+
+class _Recorded:
+    """A message and the sets that go before it, until both are done."""
+
+    def __init__(self, recorder: RecordingTransport, pending: Pending, work: Work, ahead: Work, sets: Tensor | None) -> None:
+        self._recorder, self._pending, self._work, self._ahead, self._sets = recorder, pending, work, ahead, sets
+
+    def wait(self) -> None:
+        with self._recorder.aside():
+            self._work.wait()
+            self._ahead.wait()
+            if self._sets is not None:
+                self._recorder.arrived(self._pending.tensor, self._sets)
+        self._recorder.see("done", self._pending)
+
+
+def _strip(memory: Memory) -> Strip:
+    tensor = memory.tensor()
+    assert tensor is not None  # no other thread frees it between the look at what there is and this
+    sets = np.broadcast_to(memory.sets, len(tensor)).tolist()
+    values = tuple(as_text(value) if who else "" for value, who in zip(tensor.tolist(), sets, strict=True))
+    return Strip(memory.number, describe(tensor), values, tuple(sets))
+
+
+def as_text(value: complex) -> str:
+    """A number as people read it: four significant digits, whole numbers whole.
+
+    Example:
+        >>> as_text(3.0), as_text(1 / 3), as_text(12345), as_text(True), as_text(float("-inf"))
+        ('3', '0.3333', '12345', '1', '-inf')
+    """
+    if isinstance(value, complex):
+        return f"{as_text(value.real)}{'' if value.imag < 0 else '+'}{as_text(value.imag)}i"
+    return f"{int(value)}" if isinstance(value, int) else f"{value:.4g}"
+
+
+def _shadow(tensor: Tensor, tag: str) -> str:
+    """The tag of the sets that go before a message: they meet exactly if the message does."""
+    return f"{tag}|whose|{tensor.dtype}|{tensor.numel()}"
+
+
+def _recorded(tag: str) -> str:
+    return f"{tag}|recorded"
+
+
+def run_recorded(comm: Communicator, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """``fn(comm, *args, **kwargs)``, recorded."""
+    with record(comm):
+        return fn(comm, *args, **kwargs)
+
+
+def run_held(comm: Communicator, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """``fn(comm, *args, **kwargs)``, recorded, each send held until it is let go."""
+    with record(comm, held=True):
+        return fn(comm, *args, **kwargs)

@@ -1,0 +1,200 @@
+"""`MessageStepper`: a run message by message, forward and back; of a live run, the ranks themselves wait for the next step.
+
+    pk.MessageStepper(world)                       the messages of the newest run: who, to whom, how much
+    pk.MessageStepper.record(world, fn, *args)     run it, and keep what every message carried and whose data was in it
+    pk.MessageStepper.pause(world, fn, *args)      run it, and let the messages go one by one: nothing is sent that nobody has let go
+
+Ranks stand on a circle, or on the grid of a mesh. What is drawn, and in which order messages come: `partkit.figures.stepper`. How
+values are recorded and messages held: `partkit.recording`. How it is fed, shown and stored: `partkit.widgets.live`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, Literal
+
+import traitlets
+
+from partkit.figures.stepper_bundle import StepperEncoder, bundle, places
+from partkit.figures.stepper_still import RANK_COLORS
+from partkit.mesh import Mesh
+from partkit.widgets.assets import read, script
+from partkit.widgets.feed import Feed
+from partkit.widgets.live import LiveView
+from partkit.widgets.showing import Bundle, is_static
+
+Unit = Literal["message", "round"]
+
+
+class MessageStepper(LiveView):
+    """A card a rank, an arrow a message; under each element of a small tensor a layer for each rank whose data is in it.
+
+    Args:
+        source: a `Trace`, or anything whose ``trace`` is one: a world (its newest run is followed), a run.
+        mesh: puts the ranks on its grid; by default that of the world, if it has more than one axis; else a circle.
+        unit: "message": a step is one message; "round": all messages that do not wait for each other.
+        height: most pixels of the picture; 640 by default.
+        title: shown above it.
+
+    Attributes:
+        position: messages that have gone; may be set, also by the reader.
+        unit: the same.
+
+    Raises:
+        TypeError: ``source`` has no trace.
+        ValueError: ``unit`` or ``height`` is none of the possible ones, or ``mesh`` has another number of ranks.
+
+    Example:
+        >>> import torch, partkit as pk
+        >>> with pk.World(2) as world:
+        ...     stepper = pk.MessageStepper.record(world, lambda comm: pk.all_reduce(torch.tensor([1.0, 2.0]) * 10**comm.rank, comm, algorithm="ring"))
+        >>> print(stepper._repr_mimebundle_()["text/plain"])
+        2 ranks, 4 messages in 2 rounds, 16 bytes
+        round  messages                               bytes  tag
+            1  0 -> 1, 1 -> 0                             8  reduce-scatter 1
+            2  0 -> 1, 1 -> 0                             8  all-gather 1
+        rank 0 holds [1 2] of rank 0; [11 22] of ranks 0-1
+        rank 1 holds [10 20] of rank 1; [11 22] of ranks 0-1
+        >>> stepper.close()
+    """
+
+    _esm = script("common.js", "stepper_store.js", "stepper_paint.js", "stepper.js", "model.js")
+    _css = read("view.css") + read("stepper.css")
+
+    position = traitlets.Int(0).tag(sync=True)
+    unit = traitlets.Unicode("message").tag(sync=True)
+
+    def __init__(self, source: Any, *, mesh: Mesh | None = None, unit: Unit = "message", height: int | None = None, title: str = "") -> None:
+        self._mesh = _mesh_of(source) if mesh is None else mesh
+        self._run: Any = None
+        feed = Feed(source, "MessageStepper", StepperEncoder)
+        places(feed.trace.size, self._mesh)  # refuses a mesh that does not fit
+        look = {"colors": RANK_COLORS, "html": read("stepper.html")}
+        super().__init__(feed, look, title=title, height=height, unit=unit)
+
+    @traitlets.validate("unit")
+    def _check_unit(self, proposal: dict[str, Any]) -> str:
+        value: str = proposal["value"]
+        if value not in ("message", "round"):
+            raise ValueError(f'MessageStepper(unit={value!r}): unit is "message" or "round"')
+        return value
+
+    # -- runs ----------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def record(cls, world: Any, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> MessageStepper:
+        """Run ``fn(comm, *args, **kwargs)`` on every rank of ``world``, recorded, and step through it afterwards.
+
+        Raises:
+            Whatever the run raises; ``MessageStepper(world)`` then shows how far it came.
+        """
+        from partkit.recording import run_recorded
+
+        world.run(run_recorded, fn, args, kwargs)
+        return cls(world.trace, mesh=_mesh_of(world))
+
+    @classmethod
+    def pause(cls, world: Any, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> MessageStepper:
+        """Start ``fn(comm, *args, **kwargs)`` on every rank of ``world``; each waits before each send until it is let go.
+
+        Returns at once. Let messages go in the picture, or with `let`; `run_on` lets all go, `stop` ends the run. Its results are
+        ``stepper.run.wait()``. Where nobody can step (``PARTKIT_STATIC=1``, no notebook) nothing is held.
+
+        Raises:
+            RuntimeError: another run goes on in this world.
+
+        Example:
+            >>> import torch, partkit as pk
+            >>> with pk.World(2) as world:
+            ...     stepper = pk.MessageStepper.pause(world, lambda comm: comm.sendrecv(torch.ones(1), 1 - comm.rank, torch.empty(1), 1 - comm.rank))
+            ...     stepper.run_on()
+            ...     results = stepper.run.wait()
+            >>> results
+            [tensor([1.]), tensor([1.])]
+            >>> stepper.close()
+        """
+        from partkit.recording import run_held
+
+        run = world.start(run_held, fn, args, kwargs)
+        if is_static():
+            run.allow()
+        stepper = cls(run, mesh=_mesh_of(world))
+        stepper._run = run
+        stepper.meta = stepper._describe(live=not run.done)
+        return stepper
+
+    @property
+    def run(self) -> Any:
+        """The run whose messages are held: ``run.wait()``, ``await run``. None for a trace or a world."""
+        return self._run
+
+    @property
+    def waiting(self) -> list[tuple[int, int]]:
+        """Source and destination of each message that is held now."""
+        return [(one.sight.rank, one.sight.peer) for one in self._encoder.story.waiting if one.held]
+
+    def let(self, rank: int) -> None:
+        """Let the message go that ``rank`` waits to send.
+
+        Raises:
+            ValueError: no message of this rank is held.
+        """
+        if rank not in [src for src, _ in self.waiting]:
+            held = ", ".join(f"{src} -> {dst}" for src, dst in self.waiting)
+            raise ValueError(f"let({rank!r}): no message of rank {rank!r} is held" + (f"; these are: {held}" if held else ""))
+        self._run.allow({rank: self._encoder.num_held[rank]})
+
+    def run_on(self) -> None:
+        """Hold no message any more."""
+        if self._run is not None:
+            self._run.allow()
+
+    def hold(self) -> None:
+        """Hold messages again, from now on."""
+        if self._run is not None:
+            self._run.allow(dict(self._encoder.num_held))
+
+    def stop(self) -> None:
+        """End the run on all ranks; their variables stay."""
+        if self._run is not None:
+            self._run.stop()
+
+    # -- what a live view needs ----------------------------------------------------------------------------------
+
+    @property
+    def _encoder(self) -> StepperEncoder:
+        encoder = self._feed.encoder
+        assert isinstance(encoder, StepperEncoder)
+        return encoder
+
+    def grew(self, block: bytes, first: int) -> None:
+        """Send the story so far to all browsers; it replaces the one before."""
+        self._blocks.clear()
+        super().grew(block, first)
+
+    def _hear(self, message: dict[str, Any]) -> None:
+        kind, rank = message.get("type"), message.get("rank")
+        if kind == "let" and rank in [src for src, _ in self.waiting]:
+            self.let(int(rank))
+        elif kind == "run":
+            self.run_on()
+        elif kind == "hold":
+            self.hold()
+        elif kind == "stop":
+            threading.Thread(target=self.stop, name="partkit stop", daemon=True).start()  # the kernel goes on listening meanwhile
+        else:
+            super()._hear(message)
+
+    def _describe(self, *, live: bool) -> dict[str, Any]:
+        size = self._feed.trace.size
+        return {**super()._describe(live=live), "places": places(size, self._mesh), "grid": self._mesh is not None, "held": self._run is not None}
+
+    def _picture(self) -> Bundle:
+        return dict(bundle(self.trace, self._title))
+
+
+def _mesh_of(source: Any) -> Mesh | None:
+    """The mesh of a world, or of a run's world, if it is more than a line."""
+    mesh = getattr(getattr(source, "world", source), "mesh", None)
+    return mesh if isinstance(mesh, Mesh) and len(mesh.axes) > 1 else None
