@@ -71,6 +71,12 @@ LINES: tuple[tuple[str, str], ...] = (
 MARKERS = ("circle", "square", "triangle", "diamond")
 """The second cue of lines. As many as have no common divisor with the colours: 20 lines differ."""
 
+_AMOUNTS: dict[Theme, tuple[str, ...]] = {
+    "light": ("#cfe8a9", "#8ed0ae", "#45abbb", "#2179ad", "#213f8c", "#121745"),
+    "dark": ("#223a80", "#2168a6", "#2d97b5", "#63c3ae", "#b1e09c", "#f4f7bd"),
+}
+"""From little to much; what is much stands out most from the page. Lightness alone orders them, so any eye can."""
+
 PAGE: dict[Theme, Paint] = {"light": Paint("#ffffff", "#1f2328"), "dark": Paint("#111111", "#e6e6e6")}
 """Background and text."""
 
@@ -85,6 +91,23 @@ def style_specs() -> list[StyleSpec]:
 
 def _colors(paint: Paint) -> list[str]:
     return [*paint, ink(paint.fill)]
+
+
+def amounts(theme: Theme, number: int = 64) -> list[str]:
+    """Colours for amounts, from the least that is not zero to the most: yellow-green over blue, in even steps.
+
+    Example:
+        >>> amounts("light", 3)
+        ['#cfe8a9', '#3392b4', '#121745']
+    """
+    anchors = [[int(color[i : i + 2], 16) for i in (1, 3, 5)] for color in _AMOUNTS[theme]]
+    out = []
+    for k in range(number):
+        at = k * (len(anchors) - 1) / max(number - 1, 1)
+        low = min(int(at), len(anchors) - 2)
+        mixed = (round(a + (b - a) * (at - low)) for a, b in zip(anchors[low], anchors[low + 1], strict=True))
+        out.append("#" + "".join(f"{channel:02x}" for channel in mixed))
+    return out
 
 
 def luminance(color: str) -> float:
