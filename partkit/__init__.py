@@ -18,18 +18,23 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from partkit import cluster as cluster
+    from partkit import functional as functional
     from partkit import labs as labs
     from partkit import partition as partition
     from partkit import pipeline_parallel as pipeline_parallel
     from partkit.cluster import Cluster as Cluster
     from partkit.cluster import Device as Device
     from partkit.cluster import Link as Link
+    from partkit.collectives.all_gather import all_gather as all_gather
     from partkit.collectives.all_reduce import all_reduce as all_reduce
+    from partkit.collectives.all_to_all import all_to_all as all_to_all
+    from partkit.collectives.all_to_all import all_to_all_v as all_to_all_v
     from partkit.collectives.barrier import barrier as barrier
     from partkit.collectives.broadcast import broadcast as broadcast
     from partkit.collectives.choosing import choose as choose
     from partkit.collectives.gather import gather as gather
     from partkit.collectives.reduce import reduce as reduce
+    from partkit.collectives.reduce_scatter import reduce_scatter as reduce_scatter
     from partkit.collectives.scan import exscan as exscan
     from partkit.collectives.scan import scan as scan
     from partkit.collectives.scatter import scatter as scatter
@@ -72,22 +77,26 @@ _HOME = {
     "Timeline": "partkit.widgets.timeline",
     "Trace": "partkit.tracing",
     "World": "partkit.worlds.world",
+    "all_gather": "partkit.collectives.all_gather",
     "all_reduce": "partkit.collectives.all_reduce",
+    "all_to_all": "partkit.collectives.all_to_all",
+    "all_to_all_v": "partkit.collectives.all_to_all",
     "barrier": "partkit.collectives.barrier",
     "broadcast": "partkit.collectives.broadcast",
     "choose": "partkit.collectives.choosing",
     "exscan": "partkit.collectives.scan",
     "gather": "partkit.collectives.gather",
-    "reduce": "partkit.collectives.reduce",
     "operation_table": "partkit.figures.operations",
     "record": "partkit.recording",
+    "reduce": "partkit.collectives.reduce",
+    "reduce_scatter": "partkit.collectives.reduce_scatter",
+    "same_as_serial": "partkit.serial_twin",
     "scan": "partkit.collectives.scan",
     "scatter": "partkit.collectives.scatter",
-    "same_as_serial": "partkit.serial_twin",
     "watch": "partkit.watching",
 }
 """Where each public name lives."""
-_MODULES = ("cluster", "labs", "partition", "pipeline_parallel")
+_MODULES = ("cluster", "functional", "labs", "partition", "pipeline_parallel")
 """Modules that are used by name: ``pk.partition.block_range``."""
 
 __all__ = sorted(_HOME)

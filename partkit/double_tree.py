@@ -27,7 +27,7 @@ Computing 35, sections 2 and 3.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -44,10 +44,10 @@ class Hop(NamedTuple):
 
 
 class Message(NamedTuple):
-    """One segment on one edge, on the way down. On the way up it goes from the child to the parent."""
+    """One segment on one edge."""
 
-    parent: int
-    child: int
+    src: int
+    dst: int
     segment: int
     """Of all segments: those of tree 0 come first."""
 
@@ -89,7 +89,7 @@ def search_tree(size: int) -> list[tuple[int, int]]:
 
 
 def messages(size: int, segments: int, rank: int | None = None) -> list[list[Message]]:
-    """The messages of each step on the way down, of all ranks or of one; played backwards, it is the way up.
+    """The messages of each step on the way down, of all ranks or of one.
 
     Args:
         size: number of ranks.
@@ -98,7 +98,7 @@ def messages(size: int, segments: int, rank: int | None = None) -> list[list[Mes
 
     Example:
         >>> messages(3, segments=1, rank=0)
-        [[Message(parent=0, child=2, segment=0), Message(parent=1, child=0, segment=1)], [Message(parent=0, child=2, segment=1)]]
+        [[Message(src=0, dst=2, segment=0), Message(src=1, dst=0, segment=1)], [Message(src=0, dst=2, segment=1)]]
     """
     steps: defaultdict[int, list[Message]] = defaultdict(list)
     for parent, child, tree, start in hops(size):
@@ -106,6 +106,16 @@ def messages(size: int, segments: int, rank: int | None = None) -> list[list[Mes
             for i in range(segments):
                 steps[start + 2 * i].append(Message(parent, child, tree * segments + i))
     return [steps[step] for step in sorted(steps)]
+
+
+def backwards(down: Sequence[Sequence[Message]]) -> list[list[Message]]:
+    """The way up: the way down from its end, each message turned round.
+
+    Example:
+        >>> backwards([[Message(0, 1, segment=0)], [Message(0, 2, segment=0)]])
+        [[Message(src=2, dst=0, segment=0)], [Message(src=1, dst=0, segment=0)]]
+    """
+    return [[Message(dst, src, segment) for src, dst, segment in step] for step in reversed(down)]
 
 
 def fill(size: int) -> int:

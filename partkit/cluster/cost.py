@@ -6,7 +6,7 @@ receives one at a time (one-port, full duplex), and a message begins when both s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from partkit.cluster.hardware import LOOPBACK, Link
@@ -30,19 +30,25 @@ class Cost(NamedTuple):
     """Time from the common start to the last end."""
 
     @staticmethod
-    def of_rounds(rounds: Iterable[Sequence[tuple[int, int, int]]], size: int, link: Link = LOOPBACK) -> Cost:
+    def of_rounds(rounds: Iterable[Sequence[tuple[int, int, int]]], size: int, link: Link | Callable[[int, int], Link] = LOOPBACK) -> Cost:
         """The cost of an algorithm that is a list of rounds of messages ``(src, dst, nbytes)``.
 
         In a round, each rank sends at most one message and receives at most one, both at once; it goes on when both are
         done. Nobody waits for the others' rounds: a message begins as soon as its two ranks have got so far.
+
+        Args:
+            rounds: the messages.
+            size: number of ranks.
+            link: between any two ranks, or ``link(src, dst)`` where links differ.
         """
+        link_of = link if callable(link) else lambda src, dst: link
         messages, sent, ready, steps = [0] * size, [0] * size, [0.0] * size, 0
         for round_ in rounds:
             begin = ready[:]
             for src, dst, nbytes in round_:
                 messages[src] += 1
                 sent[src] += nbytes
-                end = max(begin[src], begin[dst]) + link.seconds(nbytes)
+                end = max(begin[src], begin[dst]) + link_of(src, dst).seconds(nbytes)
                 ready[src], ready[dst] = max(ready[src], end), max(ready[dst], end)
             steps += bool(round_)
         return Cost(tuple(messages), tuple(sent), steps, max(ready))

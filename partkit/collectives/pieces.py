@@ -17,6 +17,7 @@ from typing import Literal
 from torch import Tensor
 
 from partkit.communicator import Communicator, describe
+from partkit.partition import block_sizes
 
 Sizes = Sequence[int] | Literal["ask"] | None
 """What a caller may say about the ranks' pieces."""
@@ -41,6 +42,22 @@ def check_sizes(operation: str, x: Tensor, dim: int, sizes: Sizes, comm: Communi
     if mine != x.shape[dim]:
         raise ValueError(f"{operation}(sizes={list(extents)}): rank {comm.rank} passes {describe(x)}, its size along dim {dim} is {x.shape[dim]}, not {mine}")
     return extents
+
+
+def check_cut(operation: str, x: Tensor, dim: int, sizes: Sequence[int] | None, comm: Communicator) -> tuple[tuple[int, ...], str]:
+    """Each rank's extent along ``dim`` when ``x`` is cut, by ``sizes`` or in blocks; and in words what must agree between ranks.
+
+    Raises:
+        ValueError: there is not one size for each rank, or they do not add up to that of ``x``.
+    """
+    if sizes is None:
+        return block_sizes(x.shape[dim], comm.size), f"dim {dim}"
+    extents = tuple(int(size) for size in sizes)
+    if len(extents) != comm.size or min(extents) < 0:
+        raise ValueError(f"{operation}(sizes={list(extents)}): give the extent along dim {dim} of each of the {comm.size} ranks, at least 0")
+    if sum(extents) != x.shape[dim]:
+        raise ValueError(f"{operation}(sizes={list(extents)}) of {describe(x)}: they add up to {sum(extents)}, but x has {x.shape[dim]} along dim {dim}")
+    return extents, f"dim {dim} in {list(extents)}"
 
 
 def must_agree(x: Tensor, dim: int, sizes: Sizes) -> str:

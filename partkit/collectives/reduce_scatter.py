@@ -38,20 +38,21 @@ from partkit.collectives.blocks import Blocks, back, front
 from partkit.collectives.calling import check_dim, check_tensor, pick
 from partkit.collectives.halving_doubling import Team, fold, halve
 from partkit.collectives.native import native_reduce_scatter
-from partkit.collectives.pieces import numels
+from partkit.collectives.pieces import check_cut, numels
 from partkit.collectives.reducing import COMBINE, Op, check_op
 from partkit.communicator import Communicator
-from partkit.partition import block_sizes
 
 
-def reduce_scatter(x: Tensor, comm: Communicator, op: Op = "sum", dim: int = 0, algorithm: str = "auto") -> Tensor:
+def reduce_scatter(x: Tensor, comm: Communicator, op: Op = "sum", dim: int = 0, sizes: Sequence[int] | None = None, algorithm: str = "auto") -> Tensor:
     """Combine the ranks' tensors; rank r gets the r-th block of the result along ``dim``.
 
     Args:
         x: any shape, dtype and layout, the same shape and dtype on each rank of ``comm``. Not modified.
         comm: the ranks that take part.
         op: "sum", "mean" (the sum divided by the number of ranks), "product", "min" or "max".
-        dim: which dim is cut, by ``pk.partition.block_sizes``: uneven and empty blocks are normal.
+        dim: which dim is cut.
+        sizes: each rank's share along ``dim``, the same on all ranks; ``pk.partition.block_sizes(x.shape[dim], comm.size)`` by
+            default. Uneven and empty blocks are normal.
         algorithm: "ring", "recursive_halving", "native" (torch.distributed's own), or "auto".
 
     Returns:
@@ -59,7 +60,8 @@ def reduce_scatter(x: Tensor, comm: Communicator, op: Op = "sum", dim: int = 0, 
 
     Raises:
         TypeError: ``x`` is no tensor.
-        ValueError: there is no such ``op``, dim or algorithm, or the dtype cannot be combined that way.
+        ValueError: there is no such ``op``, dim or algorithm, or the dtype cannot be combined that way; ``sizes`` are not one
+            for each rank, or don't add up to that of ``x``.
 
     Example:
         >>> import partkit as pk
@@ -71,8 +73,8 @@ def reduce_scatter(x: Tensor, comm: Communicator, op: Op = "sum", dim: int = 0, 
     dim = check_dim("reduce_scatter", x, dim)
     algorithm = pick("reduce_scatter", algorithm, ALGORITHMS, comm, x)
     check_op("reduce_scatter", x, op, algorithm)
-    with comm.collective("reduce_scatter", x, f"{op}, dim {dim}, {algorithm}"):
-        extents = block_sizes(x.shape[dim], comm.size)
+    extents, cut = check_cut("reduce_scatter", x, dim, sizes, comm)
+    with comm.collective("reduce_scatter", x, f"{op}, {cut}, {algorithm}"):
         blocks = Blocks(front(x, dim), numels(x.shape, dim, extents))
         mine = ALGORITHMS[algorithm](blocks, comm, op) if comm.size > 1 else blocks.flat.clone()
         result = back(mine, x.shape, dim, extents[comm.rank])
@@ -85,9 +87,11 @@ def ring_reduce_scatter(chunks: Sequence[Tensor], sums: Sequence[Tensor], comm: 
     Args:
         chunks: one for each rank, what this rank adds to them; only read.
         sums: memory of the same sizes for what comes in. ``sums[rank - 1]`` is not used; others hold partial sums in the end.
-        comm: two ranks or more; one rank has nothing to combine, and its ``sums`` stay as they are.
+        comm: the ranks; if there is only one, its chunk is copied.
         op: how two chunks are combined.
     """
+    if comm.size == 1:
+        sums[0].copy_(chunks[0])
     right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
     outgoing = chunks[left]
     for step in range(1, comm.size):

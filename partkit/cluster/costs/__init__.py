@@ -5,21 +5,27 @@ bytes, to the byte, and a simulated run takes the same time; tests hold all thre
 """
 
 from partkit.cluster.cost import CostFunction
+from partkit.cluster.costs.all_gather import ALL_GATHER
 from partkit.cluster.costs.all_reduce import ALL_REDUCE
+from partkit.cluster.costs.all_to_all import ALL_TO_ALL
 from partkit.cluster.costs.barrier import BARRIER
 from partkit.cluster.costs.broadcast import BROADCAST
 from partkit.cluster.costs.gather import GATHER
 from partkit.cluster.costs.reduce import REDUCE
+from partkit.cluster.costs.reduce_scatter import REDUCE_SCATTER
 from partkit.cluster.costs.scan import SCAN
 from partkit.cluster.costs.scatter import SCATTER
 
 COSTS: dict[str, dict[str, CostFunction]] = {
+    "all_gather": ALL_GATHER,
     "all_reduce": ALL_REDUCE,
+    "all_to_all": ALL_TO_ALL,
     "barrier": BARRIER,
     "broadcast": BROADCAST,
     "exscan": SCAN,
     "gather": GATHER,
     "reduce": REDUCE,
+    "reduce_scatter": REDUCE_SCATTER,
     "scan": SCAN,
     "scatter": SCATTER,
 }
