@@ -62,8 +62,9 @@ class Device:
 
 LAPTOP_CORE = Device(flops=50e9, memory=4e9, memory_bandwidth=10e9, name="laptop core")
 """One core of a laptop in float32; round numbers, for pictures, not a measurement."""
-LOOPBACK = Link(latency=50e-6, bandwidth=2e9)
-"""Two processes of one machine over TCP; round numbers, for pictures, not a measurement."""
+LOOPBACK = Link(latency=200e-6, bandwidth=1e9)
+"""Ranks of one machine over TCP: round numbers, near what four ranks on two cores were seen to take, so that ``algorithm="auto"``
+chooses well there. For what your machine takes: `partkit.CostExplorer.measure`, ``partkit bench collectives``."""
 
 
 @dataclass(frozen=True)

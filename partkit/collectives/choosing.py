@@ -69,4 +69,4 @@ def choose(operation: str, nbytes: int, size: int, link: Link = LOOPBACK) -> Cho
 @lru_cache(maxsize=4096)
 def _choose(operation: str, nbytes: int, size: int, link: Link) -> Choice:
     seconds = {name: cost(nbytes, 1, size, link).seconds for name, cost in COSTS[operation].items()}
-    return Choice(operation, nbytes, size, link, dict(sorted(seconds.items(), key=lambda item: item[1])))
+    return Choice(operation, nbytes, size, link, dict(sorted(seconds.items(), key=lambda item: float(f"{item[1]:.9g}"))))  # the last digits are rounding
