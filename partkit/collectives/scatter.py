@@ -31,13 +31,12 @@ from torch import Tensor
 from partkit.collectives.blocks import Blocks, back, front
 from partkit.collectives.calling import check_dim, check_root, check_template, counted_from, pick
 from partkit.collectives.native import native_scatter
-from partkit.collectives.pieces import numels
+from partkit.collectives.pieces import check_cut, numels
 from partkit.communicator import Communicator
-from partkit.partition import block_sizes
 from partkit.trees import binomial_children, binomial_parent, binomial_span
 
 
-def scatter(x: Tensor, comm: Communicator, root: int = 0, dim: int = 0, algorithm: str = "auto") -> Tensor:
+def scatter(x: Tensor, comm: Communicator, root: int = 0, dim: int = 0, sizes: Sequence[int] | None = None, algorithm: str = "auto") -> Tensor:
     """Give each rank its block of the root's tensor.
 
     Args:
@@ -45,7 +44,8 @@ def scatter(x: Tensor, comm: Communicator, root: int = 0, dim: int = 0, algorith
             values don't count: ``torch.empty(...)`` will do. Not modified.
         comm: the ranks that take part.
         root: whose tensor; a rank of ``comm``.
-        dim: where it is cut, in blocks of ``partkit.partition.block_sizes(x.shape[dim], comm.size)``.
+        dim: where it is cut.
+        sizes: each rank's extent along ``dim``, the same on all ranks; ``partkit.partition.block_sizes(x.shape[dim], comm.size)`` by default.
         algorithm: "flat", "tree", "native" (torch.distributed's own), or "auto".
 
     Returns:
@@ -53,7 +53,7 @@ def scatter(x: Tensor, comm: Communicator, root: int = 0, dim: int = 0, algorith
 
     Raises:
         TypeError: ``x`` is no tensor.
-        ValueError: there is no such rank, dim or algorithm.
+        ValueError: there is no such rank, dim or algorithm; ``sizes`` are not one for each rank, or don't add up to that of ``x``.
 
     Example:
         >>> import partkit as pk, torch
@@ -65,8 +65,8 @@ def scatter(x: Tensor, comm: Communicator, root: int = 0, dim: int = 0, algorith
     check_root("scatter", root, comm)
     dim = check_dim("scatter", x, dim)
     algorithm = pick("scatter", algorithm, ALGORITHMS, comm, x)
-    extents = block_sizes(x.shape[dim], comm.size)
-    with comm.collective("scatter", x, f"from rank {root}, dim {dim}, {algorithm}"):
+    extents, cut = check_cut("scatter", x, dim, sizes, comm)
+    with comm.collective("scatter", x, f"from rank {root}, {cut}, {algorithm}"):
         counts = numels(x.shape, dim, extents)
         whole = turned(front(x, dim), counts, root) if comm.rank == root else x.detach().new_empty(0)
         mine = ALGORITHMS[algorithm](whole, counts[root:] + counts[:root], counted_from(root, comm))
