@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from partkit.cluster import Cluster as Cluster
     from partkit.cluster import Device as Device
     from partkit.cluster import Link as Link
+    from partkit.cluster import clusters as clusters
     from partkit.collectives.all_gather import all_gather as all_gather
     from partkit.collectives.all_reduce import all_reduce as all_reduce
     from partkit.collectives.all_to_all import all_to_all as all_to_all
@@ -61,6 +62,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Cluster": "partkit.cluster",
+    "clusters": "partkit.cluster",
     "CommMatrix": "partkit.widgets.comm_matrix",
     "Communicator": "partkit.communicator",
     "CostExplorer": "partkit.widgets.cost_explorer",
@@ -107,7 +109,8 @@ def __getattr__(name: str) -> Any:
         return import_module(f"partkit.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'partkit' has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
+    found = globals()[name] = getattr(import_module(_HOME[name]), name)  # from now on Python finds it without asking here
+    return found
 
 
 def __dir__() -> list[str]:

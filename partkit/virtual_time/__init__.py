@@ -20,5 +20,8 @@ messages that wait for the same port, the one that has been ready for longest go
 """
 
 from partkit.virtual_time.engine import Engine as Engine
+from partkit.virtual_time.program import Computation as Computation
 from partkit.virtual_time.program import Entry as Entry
+from partkit.virtual_time.program import Network as Network
 from partkit.virtual_time.program import Side as Side
+from partkit.virtual_time.program import Terms as Terms

@@ -7,11 +7,11 @@ that finds its ports free costs no entry. p ranks and n events: O(n log p).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from partkit.virtual_time.program import NEVER, Entry, Side
+from partkit.virtual_time.program import NEVER, Entry, Network, Side, Terms, meet
 
 
 class Queued(NamedTuple):
@@ -22,16 +22,12 @@ class Queued(NamedTuple):
     send: Side
 
 
-Seconds = Callable[[int, int, int, float], float]
-"""``seconds(src, dst, nbytes, start)``: how long a message takes that begins at ``start``."""
-
-
 class Engine:
     """Gives a time to every entry of every rank's list. The lists may grow between calls of `run`.
 
     Args:
         size: number of ranks.
-        seconds: how long a message takes.
+        network: how long messages and computations take.
 
     Attributes:
         lists: by rank, what it does; append to them.
@@ -42,7 +38,8 @@ class Engine:
         >>> from partkit.virtual_time.program import meet
         >>> send, recv = Side(0, 1, 100, is_send=True), Side(1, 0, 100, is_send=False)
         >>> meet(send, recv)
-        >>> engine = Engine(2, lambda src, dst, nbytes, start: 1.0 + nbytes / 50)
+        >>> from partkit.cluster import Cluster, Link
+        >>> engine = Engine(2, Cluster(link=Link(latency=1.0, bandwidth=50)).network(2))
         >>> engine.lists[0] += [send, send]
         >>> engine.lists[1] += [0.5, recv, recv]
         >>> engine.run()
@@ -50,51 +47,58 @@ class Engine:
         [[0.0, 0.0, 3.5], [0.0, 0.5, 0.5, 3.5]]
     """
 
-    def __init__(self, size: int, seconds: Seconds) -> None:
+    def __init__(self, size: int, network: Network) -> None:
         self.size = size
-        self.seconds = seconds
+        self.network = network
         self.lists: list[list[Entry]] = [[] for _ in range(size)]
         self.times: list[list[float]] = [[0.0] for _ in range(size)]
         self.asking: set[int] = set()
+        self.deaths = [network.death(rank) for rank in range(size)]
         self._heap: list[tuple[float, int]] = []
         self._at_end = set(range(size))  # ranks that had come to the end of their list
         self._free = [0.0] * (2 * size)  # by port, when it becomes free: 2r is rank r's out-port, 2r + 1 its in-port
         self._queues: list[list[Queued]] = [[] for _ in range(2 * size)]  # by port: what waits for it
         self._num_queued = 0
+        self._alone: list[list[Side]] = [[] for _ in range(size)]  # by receiver: sends that were posted before any receive
+        self._choosing: list[list[Side]] = [[] for _ in range(size)]  # by receiver: receives with terms that nothing has met
+        self._deadlines: list[Side] = []
+        self._settled: list[Side] = []
 
-    def run(self, grown: Iterable[int] | None = None) -> int | None:
+    def run(self, grown: Iterable[int] | None = None) -> Side | int | None:
         """Go on in the order of time.
 
         Args:
             grown: ranks whose lists may have grown, or who may ask, since the last call; None for all.
 
         Returns:
-            The first rank that asks for its time and has got to the end of its list; None when nothing more can happen.
+            What happens first: a timed side of which it is known now what becomes of it, or a rank that asks for its time and
+            has got to the end of its list. None when nothing more can happen.
         """
         heap = self._heap
         for rank in self._at_end.intersection(range(self.size) if grown is None else grown):
             self._at_end.remove(rank)
             heappush(heap, (self.times[rank][-1], rank))
-        while heap:
+        while not self._settled:
+            if not heap:
+                return None
             time, who = heappop(heap)
             if who < 0:
                 self._release(-1 - who, time)
+            elif who >= self.size:
+                self._expire(self._deadlines[who - self.size], time)
             elif self._advance(who, time):
                 return who
-        return None
+        return self._settled.pop(0)
 
     def _advance(self, rank: int, now: float) -> bool:
         """Let a rank do what it can do at this moment; True if it has got to the end and asks for the time."""
         entries, times, start = self.lists[rank], self.times[rank], now
         for k in range(len(times) - 1, len(entries)):
             entry = entries[k]
-            if isinstance(entry, float):
-                now += entry
+            if not isinstance(entry, Side):
+                now += self.network.computation(rank, entry, now)
             elif entry.posted < 0:
-                entry.posted = now
-                other = entry.other
-                if other is not None and other.posted >= 0:
-                    self._ready(entry if entry.is_send else other, now)
+                self._post(entry, now)
             elif entry.end == NEVER:
                 entry.awaited = True
                 return False
@@ -109,6 +113,55 @@ class Engine:
             self.asking.remove(rank)
             return True
         return False
+
+    # -- two sides meet ------------------------------------------------------------------------------------------
+
+    def _post(self, side: Side, now: float) -> None:
+        side.posted = now
+        if side.other is not None:
+            if side.other.posted >= 0:
+                self._ready(side if side.is_send else side.other, now)
+        elif side.is_send:
+            self._look_for_terms(side, now)
+        elif side.terms is not None:
+            self._look_for_send(side, side.terms, now)
+
+    def _look_for_terms(self, send: Side, now: float) -> None:
+        """A send that nobody has asked for by name: the first receive whose terms it fits takes it."""
+        for recv in self._choosing[send.peer]:
+            if recv.terms is not None and recv.terms.fit(send):
+                self._choosing[send.peer].remove(recv)
+                self._take(send, recv, now)
+                return
+        self._alone[send.peer].append(send)
+
+    def _look_for_send(self, recv: Side, terms: Terms, now: float) -> None:
+        """Of the sends that wait, the one that has waited for longest, ties by rank; or else wait, until the deadline."""
+        alone = self._alone[recv.rank] = [send for send in self._alone[recv.rank] if send.other is None]
+        fitting = [send for send in alone if terms.fit(send)]
+        if terms.timeout < NEVER:
+            heappush(self._heap, (now + terms.timeout, self.size + len(self._deadlines)))
+            self._deadlines.append(recv)
+        if fitting:
+            self._take(min(fitting, key=lambda send: (send.posted, send.rank)), recv, now)
+        else:
+            self._choosing[recv.rank].append(recv)
+
+    def _take(self, send: Side, recv: Side, now: float) -> None:
+        recv.peer = send.rank
+        meet(send, recv)
+        self._ready(send, now)
+
+    def _expire(self, recv: Side, now: float) -> None:
+        """The deadline of a receive: give up, if nothing has come."""
+        if recv.other is None and recv.terms is not None:
+            self._choosing[recv.rank].remove(recv)
+            recv.terms.expired, recv.end = True, now
+            self._settled.append(recv)
+            if recv.awaited:
+                heappush(self._heap, (now, recv.rank))
+
+    # -- ports ---------------------------------------------------------------------------------------------------
 
     def _ready(self, send: Side, now: float) -> None:
         """Both sides are posted: begin, or wait for a port."""
@@ -129,8 +182,11 @@ class Engine:
         """The message is on its way from now on, and keeps both ports until its end."""
         src, dst = send.rank, send.peer
         out, into = 2 * src, 2 * dst + 1
-        self._free[out] = self._free[into] = end = now + self.seconds(src, dst, send.nbytes, now)
-        self._finish(send, end)
+        self._free[out] = self._free[into] = end = now + self.network.message(src, dst, send.nbytes, now)
+        if end <= self.deaths[src] and end <= self.deaths[dst]:
+            self._finish(send, end)
+        else:
+            self._lose(send, now)
         for port in (out, into):
             if self._queues[port]:
                 heappush(self._heap, (end, -1 - port))
@@ -142,6 +198,15 @@ class Engine:
             side.end = end
             if side.awaited:
                 heappush(self._heap, (end, side.rank))
+            if side.timed or side.terms is not None:
+                self._settled.append(side)
+
+    def _lose(self, send: Side, now: float) -> None:
+        """A rank dies with the message on its way: it never arrives. A receive that takes what comes goes on waiting."""
+        recv = send.other
+        if recv is not None and recv.terms is not None and now < self.deaths[recv.rank]:
+            recv.other, recv.peer = None, recv.terms.peer
+            self._choosing[recv.rank].append(recv)
 
     def _queue(self, waiting: Queued, port: int) -> None:
         """Wait for a port that is busy."""

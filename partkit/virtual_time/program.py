@@ -7,7 +7,36 @@ A side of a message stands in the list of its rank twice: first where it is post
 
 from __future__ import annotations
 
+from typing import NamedTuple, Protocol
+
 NEVER = float("inf")
+ANYBODY = -1
+"""In place of a rank: whoever sends first."""
+
+
+class Terms:
+    """What a receive takes that takes the first message to come: from anybody, or before a deadline.
+
+    Args:
+        peer: from whom, or `ANYBODY`.
+        kind: only a send of this kind fits (`Side.kind`).
+        timeout: seconds after which it gives up, if no send has met it by then.
+
+    Attributes:
+        expired: it has given up.
+    """
+
+    __slots__ = ("expired", "kind", "peer", "timeout")
+
+    def __init__(self, peer: int, kind: object, timeout: float = NEVER) -> None:
+        self.peer = peer
+        self.kind = kind
+        self.timeout = timeout
+        self.expired = False
+
+    def fit(self, send: Side) -> bool:
+        """Whether this message may be taken."""
+        return self.peer in (ANYBODY, send.rank) and send.kind == self.kind
 
 
 class Side:
@@ -24,9 +53,11 @@ class Side:
         posted: when it was posted; negative before that.
         end: when the message has arrived; infinite until that is known.
         awaited: whether its rank stands still until ``end`` is known.
+        terms: of a receive that takes the first message to come; the engine then finds its other side.
+        timed: whether it depends on time if the message arrives: `Engine.run` tells when that is known.
     """
 
-    __slots__ = ("awaited", "end", "is_send", "nbytes", "other", "peer", "posted", "rank")
+    __slots__ = ("awaited", "end", "is_send", "nbytes", "other", "peer", "posted", "rank", "terms", "timed")
 
     def __init__(self, rank: int, peer: int, nbytes: int, is_send: bool) -> None:
         self.rank = rank
@@ -37,14 +68,48 @@ class Side:
         self.posted = -1.0
         self.end = NEVER
         self.awaited = False
+        self.timed = False
+        self.terms: Terms | None = None
+
+    @property
+    def kind(self) -> object:
+        """What must be equal on both sides, beside the ranks."""
+        return None
 
     def __repr__(self) -> str:
         way = "->" if self.is_send else "<-"
         return f"Side({self.rank} {way} {self.peer}, {self.nbytes} bytes)"
 
 
-Entry = Side | float
-"""A line of a rank's list: a side (posted, or waited for), or a duration in seconds."""
+class Computation(NamedTuple):
+    """Work whose time depends on who does it.
+
+    Example:
+        >>> Computation(flops=2e9, nbytes=1e6)
+        Computation(flops=2000000000.0, nbytes=1000000.0, dtype='float32')
+    """
+
+    flops: float
+    nbytes: float = 0.0
+    """Bytes between memory and the arithmetic units."""
+    dtype: str = "float32"
+
+
+Entry = Side | Computation | float
+"""A line of a rank's list: a side (posted, or waited for), a computation, or a stated duration in seconds."""
+
+
+class Network(Protocol):
+    """Knows how long things take. It is asked in the order of time."""
+
+    def message(self, src: int, dst: int, nbytes: int, start: float) -> float:
+        """Seconds of a message that begins at ``start``."""
+
+    def computation(self, rank: int, work: Computation | float, start: float) -> float:
+        """Seconds of a computation, or of a stated duration, that begins at ``start``."""
+
+    def death(self, rank: int) -> float:
+        """When the rank dies: messages that are not done by then never arrive. Infinite for a rank that lives."""
 
 
 def meet(send: Side, recv: Side) -> None:

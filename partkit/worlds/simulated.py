@@ -1,58 +1,127 @@
-"""A simulated world."""
+"""A world of simulated ranks: hundreds of them in one process, with real numbers, in exact virtual time.
+
+    with pk.SimulatedWorld(512, cluster) as world:
+        results = world.run(step, batch)      # step(comm, batch) on every rank, as on live ranks
+        world.trace                           # the same on every machine and in every run, to the last bit
+
+    live                                      simulated
+    a process a rank                          a thread a rank, of which one runs at a time
+    gloo or NCCL                              mailboxes; nobody waits for a wire (`partkit.transport.simulated`)
+    the machine's clock                       the one-port alpha-beta model of a cluster (`partkit.virtual_time`)
+    a watcher thread finds deadlocks          when nothing can move, that is known at once
+
+What is the same: the function, its arguments (each rank gets a copy of its own), the numbers it computes to the last bit where
+the live run is deterministic, its random numbers by rank, what it prints, how errors are told. What is not: ranks share the
+process, so what a module keeps in a global is everybody's; ``torch.distributed`` has no group here; and a computation takes no
+time unless it is told how much, by ``comm.compute`` or by counting (``compute="counted"``).
+
+When to trust which time of a computation:
+
+    stated      ``comm.compute("f", seconds=...)``: as good as the number; for schedules, and for what was measured elsewhere
+    counted     FLOPs and bytes of every operation over the device's rates (a roofline): right in proportion where operations are
+                large; too fast for small ones, whose launch costs more than their arithmetic
+    measured    `Trace.replay` of a live run: its own durations between messages, as crowded as the machine was
+"""
 
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import TracebackType
-from typing import Any
-
-import numpy as np
-import torch
+from typing import Any, Literal, get_args
 
 from partkit.cluster import Cluster
-from partkit.communicator import Communicator, RankContext, current
-from partkit.diagnosis import RankState, explain
+from partkit.communicator import current
 from partkit.mesh import Mesh
-from partkit.tracing import Recorder, Trace
-from partkit.transport.simulated import Simulation, Stopped
-from partkit.transport.turns import RandomState
-from partkit.worlds.errors import Failure, name_sites, pack_failure, rank_error, ranks_stuck, site_name
+from partkit.tracing import Trace
+from partkit.transport.simulated import RandomState
 from partkit.worlds.results import Results
-from partkit.worlds.travel import pack_result, pack_task, unpack
+from partkit.worlds.simulated_run import SimulatedRun
+from partkit.worlds.travel import pack_task
 
-STACK_BYTES = 1 << 20
+Compute = Literal["stated", "counted"]
 
 
 class SimulatedWorld:
-    """Ranks of one process, in virtual time.
+    """Ranks of this process, in virtual time.
+
+    Args:
+        size: number of ranks, or a `Mesh` with named axes over them.
+        cluster: what they run on; sets how long things take. `Cluster()` by default; more: `partkit.clusters`.
+        numbers: False moves shapes only: tensors live on torch's "meta" device, so that thousands of ranks fit.
+        trace: whether runs are traced.
+        compute: how long computations take: "stated" by ``comm.compute`` only, or "counted" for each operation of torch too.
+
+    Attributes:
+        size: number of ranks.
+        mesh: the mesh, if one was given.
+        trace: of the last run; its clock is "virtual".
+
+    Raises:
+        ValueError: no ranks, or more than the cluster has places or devices for.
+        RuntimeError: called inside a rank.
 
     Example:
-        >>> with SimulatedWorld(3) as world:
-        ...     world.run(lambda comm, x: x + comm.rank, 10)
-        [10, 11, 12]
+        >>> import torch, partkit as pk
+        >>> def step(comm):
+        ...     comm.compute("forward", seconds=0.5)
+        ...     return pk.all_reduce(torch.ones(2), comm, algorithm="ring").tolist()
+        >>> cluster = pk.Cluster(link=pk.Link(latency=0.125, bandwidth=1e9))
+        >>> with SimulatedWorld(64, cluster) as world:
+        ...     world.run(step)[63], round(world.trace.makespan, 6)
+        ([64.0, 64.0], 16.25)
     """
 
-    def __init__(self, size: int | Mesh, cluster: Cluster | None = None, numbers: bool = True, *, trace: bool = True) -> None:
+    def __init__(self, size: int | Mesh, cluster: Cluster | None = None, numbers: bool = True, *, trace: bool = True, compute: Compute = "stated") -> None:
         self.mesh = size if isinstance(size, Mesh) else None
         self.size = size.size if isinstance(size, Mesh) else size
+        _check(self.size, compute)
         self.cluster = Cluster() if cluster is None else cluster
+        self.cluster.network(self.size)  # raises if the ranks do not fit
         self.numbers = numbers
-        self._traced = trace
-        self._random = [RandomState(rank) for rank in range(self.size)]
+        self.traced = trace
+        self.compute: Compute = compute
+        self.random = [RandomState(rank) for rank in range(self.size)]
         self.trace = Trace.from_events([], size=self.size, clock="virtual")
+        self._busy = False
+        self.closed = False
 
     def run(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Results:
-        return Run(self, pack_task(fn, args, kwargs)).results()
+        """Call ``fn(comm, *args, **kwargs)`` on every rank.
+
+        Args:
+            fn: any function, lambda or closure; it gets this rank's `Communicator`.
+            *args: further arguments; each rank gets a copy of its own.
+            **kwargs: the same, by name.
+
+        Returns:
+            What the ranks returned, by rank; of a rank that died as the cluster's conditions say, when it did.
+
+        Raises:
+            RankError: a rank raised; `RanksStuck`: nothing can move; `RankDied`: others wait for a rank that died.
+            TypeError: ``fn`` or an argument can't be copied; the message names it.
+            KeyboardInterrupt: the stop button was pressed.
+        """
+        if self.closed:
+            raise RuntimeError("this world is closed; start a new one: SimulatedWorld(n)")
+        if self._busy:
+            raise RuntimeError("a run goes on in this world: it can't begin another one before it is over")
+        self._busy = True
+        run = SimulatedRun(self, pack_task(fn, args, kwargs))
+        try:
+            return run.results()
+        finally:
+            self.trace = run.trace
+            self._busy = False
 
     @property
     def pids(self) -> list[int]:
+        """Process ids by rank: all the same."""
         return [os.getpid()] * self.size
 
     def close(self) -> None:
-        """Nothing stays behind."""
+        """Run nothing more. There is nothing to end: threads live as long as a run."""
+        self.closed = True
 
     def __enter__(self) -> SimulatedWorld:
         return self
@@ -60,87 +129,15 @@ class SimulatedWorld:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-
-class Run:
-    """One run."""
-
-    def __init__(self, world: SimulatedWorld, payload: bytes) -> None:
-        self.world = world
-        self.payload = payload
-        link = world.cluster.link
-        self.simulation = Simulation(world.size, lambda src, dst, nbytes, start: link.seconds(nbytes), world._random)
-        self.contexts = [RankContext(wire, Recorder(wire.rank, enabled=world._traced), world.cluster) for wire in self.simulation.wires]
-        self.values: dict[int, bytes] = {}
-        self.failures: dict[int, Failure] = {}
-
-    def results(self) -> Results:
-        with one_math_thread():
-            threads = self._start()
-            self.simulation.run()
-            stuck = self._states() if self.simulation.unfinished else []
-            if stuck:
-                self.simulation.stop()
-            for thread in threads:
-                thread.join()
-        self.simulation.engine.run()
-        self.world.trace = self._trace()
-        if self.failures:
-            raise rank_error(list(self.failures.values()), sorted(state.rank for state in stuck if state.status == "blocked"))
-        if stuck:
-            raise ranks_stuck(explain(stuck))
-        return Results(unpack(self.values[rank]) for rank in range(self.world.size))
-
-    def _start(self) -> list[threading.Thread]:
-        threads = [threading.Thread(target=self._live, args=(rank,), name=f"partkit rank {rank}", daemon=True) for rank in range(self.world.size)]
-        before = threading.stack_size(STACK_BYTES)
-        try:
-            for thread in threads:
-                thread.start()
-        finally:
-            threading.stack_size(before)
-        return threads
-
-    def _live(self, rank: int) -> None:
-        self.simulation.begin(rank)
-        comm = Communicator(self.contexts[rank], mesh=self.world.mesh)
-        current.set(comm)
-        try:
-            if self.simulation.stopping:
-                raise Stopped
-            fn, args, kwargs = unpack(self.payload)
-            self.values[rank] = pack_result(fn(comm, *args, **kwargs))
-        except Stopped:
-            pass
-        except BaseException as error:
-            self.failures[rank] = unpack(pack_failure(rank, error))
-        self.simulation.finish(rank)
-
-    def _states(self) -> list[RankState]:
-        unfinished = self.simulation.unfinished
-        return [
-            name_sites(c.state()) if r in unfinished else c.state()._replace(status="finished", blocked_on=None, posted=()) for r, c in enumerate(self.contexts)
-        ]
-
-    def _trace(self) -> Trace:
-        trace = Trace(self.world.size, clock="virtual")
-        for context, wire in zip(self.contexts, self.simulation.wires, strict=True):
-            batch = context.recorder.drain()
-            if batch is not None:
-                times = np.array(wire.times())
-                last = len(times) - 1  # a rank that was stuck never got to the end of its wait: what was open then ends where it stands
-                for column in ("start", "end"):
-                    batch.records[column] = times[np.minimum(batch.records[column].astype(np.int64), last)]
-                trace.append(batch._replace(new_sites=[site_name(site) for site in batch.new_sites]))
-        trace.finished.set()
-        return trace
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else "running" if self._busy else "idle"
+        return f"SimulatedWorld({self.mesh if self.mesh is not None else self.size}, {self.cluster.name}, {state})"
 
 
-@contextmanager
-def one_math_thread() -> Iterator[None]:
-    """The same order of additions as on a live rank."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+def _check(size: object, compute: object) -> None:
+    if current.get() is not None:
+        raise RuntimeError(f"SimulatedWorld({size}) called inside a rank: a rank can't start ranks of its own; start the world in the notebook or script")
+    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+        raise ValueError(f"SimulatedWorld({size!r}): give the number of ranks, at least 1, or a Mesh")
+    if compute not in get_args(Compute):
+        raise ValueError(f"SimulatedWorld(compute={compute!r}): compute is one of {', '.join(map(repr, get_args(Compute)))}")

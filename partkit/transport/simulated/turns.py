@@ -26,9 +26,14 @@ class Turns:
         """It is thread ``to``'s turn. Whoever gives does nothing more that others could see, and waits, or ends."""
         self._locks[to].release()
 
-    def wait(self, me: int) -> None:
-        """Stand still until it is thread ``me``'s turn."""
-        self._locks[me].acquire()
+    def wait(self, me: int, timeout: float = -1) -> bool:
+        """Stand still until it is thread ``me``'s turn; False if it is not within ``timeout`` seconds."""
+        return self._locks[me].acquire(timeout=timeout)
+
+    def free(self, thread: int) -> None:
+        """Let a thread go on whether or not it is its turn: everything is over."""
+        if self._locks[thread].locked():
+            self._locks[thread].release()
 
 
 class RandomState:

@@ -1,0 +1,152 @@
+"""One run of simulated ranks: whose turn it is, which two sides of messages meet, and the engine that keeps the time."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from ctypes import c_ulong, py_object, pythonapi
+
+from partkit.transport.simulated.turns import RandomState, Turns
+from partkit.transport.simulated.wire import SimulatedTransport
+from partkit.transport.simulated.work import Channel, SimulatedWork, Stopped, deliver
+from partkit.virtual_time import Engine, Network
+
+
+class Simulation:
+    """One run: the ranks' wires, whose turn it is, and the engine that keeps the time.
+
+    Args:
+        size: number of ranks.
+        network: how long messages and computations take.
+        random: what each rank draws its random numbers from.
+    """
+
+    def __init__(self, size: int, network: Network, random: list[RandomState]) -> None:
+        self.size = size
+        self.engine = Engine(size, network)
+        self.wires = [SimulatedTransport(self, rank) for rank in range(size)]
+        self.stopping = False
+        self._broken = False
+        self.defect: BaseException | None = None
+        self.unfinished = set(range(size))
+        self._ready: deque[int] = deque(range(size))
+        self._grown: set[int] = set()
+        self._turns = Turns(size + 1)  # the last one is whoever called `run`
+        self._random = random
+        self._lines: dict[Channel, deque[SimulatedWork]] = {}  # by channel: one side posted, the other still to come
+
+    # -- turns ---------------------------------------------------------------------------------------------------
+
+    def run(self, meanwhile: Callable[[], object] = int) -> None:
+        """Let the ranks run until all have finished, or until none can go on.
+
+        Args:
+            meanwhile: called ten times a second by the caller's thread, which stands still otherwise.
+        """
+        self._turns.give(self._next())
+        while not self._turns.wait(self.size, 0.1):
+            meanwhile()
+        if self.defect is not None and not self.stopping:
+            raise self.defect
+
+    def stop(self) -> None:
+        """End ranks that can't go on: `Stopped` is raised in each."""
+        self.stopping = True
+        self._ready = deque(sorted(self.unfinished))
+        self.run()
+
+    def break_off(self, threads: Sequence[threading.Thread]) -> None:
+        """End all ranks at once, those that are computing too. Nothing can be asked of this simulation afterwards."""
+        self.stopping = self._broken = True
+        for rank, thread in enumerate(threads):
+            if thread.ident is not None and thread.is_alive():
+                pythonapi.PyThreadState_SetAsyncExc(c_ulong(thread.ident), py_object(Stopped))
+            self._turns.free(rank)
+        for thread in threads:
+            thread.join(timeout=2.0)  # one that is in a long operation of C ends behind it
+
+    def begin(self, rank: int) -> None:
+        """A rank's thread is there: it stands still until its first turn."""
+        self._turns.wait(rank)
+        self._random[rank].swap()
+        if self.stopping:
+            raise Stopped
+
+    def finish(self, rank: int) -> None:
+        """A rank's function has ended; its thread touches nothing after this."""
+        if self._broken:
+            return
+        self._random[rank].swap()
+        self.unfinished.remove(rank)
+        self._turns.give(self._next())
+
+    def suspend(self, rank: int) -> None:
+        """Let others run until `ready` has been said of this rank, or the time it asked for is known."""
+        if self.stopping:
+            raise Stopped
+        following = self._next()
+        if following != rank:
+            self._random[rank].swap()
+            self._turns.give(following)
+            self._turns.wait(rank)
+            self._random[rank].swap()
+        if self.stopping:
+            raise Stopped
+
+    def ready(self, rank: int) -> None:
+        """What a rank stands still for has come."""
+        self._ready.append(rank)
+
+    def _next(self) -> int:
+        """Whose turn it is: a rank that has what it needs; else the one that asks for the earliest time; else the caller of `run`."""
+        try:
+            while not self._ready and not self.stopping:
+                grown, self._grown = self._grown, set()
+                found = self.engine.run(grown)
+                if isinstance(found, SimulatedWork):
+                    self._settle(found)
+                elif isinstance(found, int):
+                    self._ready.append(found)
+                else:
+                    break
+        except BaseException as defect:  # in a rank's thread it would be lost, and everybody would wait for ever
+            self.defect = defect
+        if not self._ready:
+            return self.size
+        rank = self._ready.popleft()
+        self._grown.add(rank)
+        return rank
+
+    # -- messages ------------------------------------------------------------------------------------------------
+
+    def post(self, work: SimulatedWork, channel: Channel) -> None:
+        """Meet the other side, if it has been posted before; otherwise wait in line for it."""
+        line = self._lines.get(channel)
+        if line is None:
+            self._lines[channel] = deque((work,))
+        elif not line or line[0].is_send is work.is_send:
+            line.append(work)
+        else:
+            other = line.popleft()
+            work.other, other.other = other, work
+            self._meet(*((work, other) if work.is_send else (other, work)))
+
+    def _meet(self, send: SimulatedWork, recv: SimulatedWork) -> None:
+        """Both sides are known: copy the tensor, and let those go on who stand still for the other side."""
+        if recv.combine is None:
+            deliver(send, recv)
+        for work in (send, recv):
+            if work.needed and not work.timed:
+                work.needed = False
+                self._ready.append(work.rank)
+
+    def _settle(self, work: SimulatedWork) -> None:
+        """The engine knows what becomes of a message that depends on time."""
+        send = work.other
+        if work.terms is not None and isinstance(send, SimulatedWork):
+            self._lines[send.channel].remove(send)
+            self._meet(send, work)
+        if work.needed:
+            work.needed = False
+            self._ready.append(work.rank)

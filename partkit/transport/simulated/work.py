@@ -1,0 +1,119 @@
+"""One side of a message between simulated ranks: waiting for it, and copying its tensor."""
+
+from __future__ import annotations
+
+from ctypes import memmove, string_at
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from partkit.transport.base import Combine
+from partkit.virtual_time import Side, Terms
+from partkit.virtual_time.program import ANYBODY, NEVER
+
+if TYPE_CHECKING:
+    from partkit.transport.simulated.wire import SimulatedTransport
+
+
+class Died(BaseException):
+    """Raised in a rank at the time of its death."""
+
+
+class Stopped(BaseException):
+    """Raised in a rank whose run is over without it; not an `Exception`, so that user code does not swallow it."""
+
+
+Channel = tuple[int, int, str, torch.dtype, int]
+"""What messages have in common that arrive in the order in which they were sent: src, dst, tag, dtype, number of elements."""
+
+
+class SimulatedWork(Side):
+    """One side of a message between simulated ranks."""
+
+    __slots__ = ("_wire", "combine", "kept", "needed", "tag", "taken", "tensor")
+    other: SimulatedWork | None
+
+    def __init__(self, wire: SimulatedTransport, tensor: Tensor, peer: int, tag: str, is_send: bool, combine: Combine | None = None) -> None:
+        super().__init__(wire.rank, peer, tensor.numel() * tensor.element_size(), is_send)
+        self._wire = wire
+        self.tensor = tensor
+        self.tag = tag
+        self.combine = combine
+        self.kept: bytes | Tensor | None = None  # a copy of what was sent, if the sender has gone on before it was taken
+        self.taken = False  # its tensor has been copied or combined
+        self.needed = False  # its rank stands still for it
+
+    @property
+    def channel(self) -> Channel:
+        src, dst = (self.rank, self.peer) if self.is_send else (self.peer, self.rank)
+        return src, dst, self.tag, self.tensor.dtype, self.tensor.numel()
+
+    @property
+    def kind(self) -> object:
+        return self.channel[2:]
+
+    def wait(self) -> None:
+        """Go on when the other side is known; the time when it is done comes out later.
+
+        Raises:
+            TimeoutError: a receive with a time-out, and nobody has sent.
+        """
+        wire = self._wire
+        wire.entries.append(self)
+        if self.terms is not None:
+            self._wait_for_time(self.terms)
+        elif self.other is None or self.timed:
+            if self.is_send and wire.ahead and not self.timed:
+                self.kept = copy_of(self.tensor)
+                wire.untaken.append(self)
+                return
+            if self.end == NEVER:
+                wire.stand_still_for(self)
+        other = self.other
+        assert other is not None
+        if self.is_send:
+            if other.combine is not None and not self.taken:
+                self.kept = copy_of(self.tensor)
+        elif self.combine is not None:
+            self.combine(self.tensor, as_tensor(other))
+            other.taken = True
+
+    def _wait_for_time(self, terms: Terms) -> None:
+        """A receive that takes the first message to come: stand still until it is known which one that is."""
+        if self.end == NEVER:
+            self._wire.stand_still_for(self)
+        self._wire.choosing.remove(self)
+        if terms.expired:
+            sender = "anybody" if terms.peer == ANYBODY else f"rank {terms.peer}"
+            raise TimeoutError(f"rank {self.rank}: nothing from {sender} in {terms.timeout:g} s of virtual time")
+
+
+def copy_of(tensor: Tensor) -> bytes | Tensor:
+    """What ``tensor`` (contiguous) holds now."""
+    if tensor.device.type == "cpu":
+        return string_at(tensor.data_ptr(), tensor.numel() * tensor.element_size())
+    return tensor.clone()
+
+
+def as_tensor(send: SimulatedWork) -> Tensor:
+    """What was sent, in the shape of the receiver's buffer."""
+    kept = send.kept
+    assert send.other is not None
+    if kept is None:
+        return send.tensor.view(send.other.tensor.shape)
+    if isinstance(kept, Tensor):
+        return kept.view(send.other.tensor.shape)
+    if not kept:
+        return torch.empty_like(send.other.tensor)
+    return torch.frombuffer(bytearray(kept), dtype=send.tensor.dtype).view(send.other.tensor.shape)
+
+
+def deliver(send: SimulatedWork, recv: SimulatedWork) -> None:
+    """Copy the tensor: by plain memory, so that no dispatch mode takes it for the user's own operation."""
+    kept, buffer = send.kept, recv.tensor
+    if buffer.device.type != "cpu":
+        buffer.copy_(as_tensor(send))
+    elif recv.nbytes and not isinstance(kept, Tensor):
+        memmove(buffer.data_ptr(), send.tensor.data_ptr() if kept is None else kept, recv.nbytes)
+    send.taken, send.kept = True, None

@@ -1,0 +1,234 @@
+"""One run of a function on simulated ranks: its threads, its end, its trace."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+
+from partkit.communicator import Communicator, RankContext, current
+from partkit.diagnosis import RankState, explain, name_ranks
+from partkit.tracing import Recorder, Trace
+from partkit.transport.simulated import Died, RandomState, Simulation, Stopped
+from partkit.worlds.errors import Failure, RankDied, name_sites, pack_failure, rank_error, ranks_stuck, site_name
+from partkit.worlds.output import Output, StreamName, make_screen
+from partkit.worlds.results import Results
+from partkit.worlds.travel import pack_result, unpack
+
+if TYPE_CHECKING:
+    from partkit.worlds.simulated import SimulatedWorld
+
+STACK_BYTES = 1 << 20
+"""Of a rank's thread: only what it touches takes memory."""
+
+
+class Dead(NamedTuple):
+    """In place of a result: the rank died, as the cluster's conditions say."""
+
+    rank: int
+    at: float
+
+    def __repr__(self) -> str:
+        return f"died at {self.at:g} s"
+
+
+class SimulatedRun:
+    """A function on all ranks of a simulated world.
+
+    Args:
+        world: where it runs.
+        payload: the function and its arguments, pickled: each rank unpacks a copy of its own.
+    """
+
+    def __init__(self, world: SimulatedWorld, payload: bytes) -> None:
+        self.world = world
+        self._payload = payload
+        self._simulation = Simulation(world.size, world.cluster.network(world.size), world.random)
+        self._contexts = [RankContext(wire, Recorder(wire.rank, enabled=world.traced), world.cluster) for wire in self._simulation.wires]
+        self._values: dict[int, bytes] = {}
+        self._failures: dict[int, Failure] = {}
+        self._dead: dict[int, Dead] = {}
+        self._output = Output(world.size)
+        self._screen = make_screen(self._output)
+        self.trace = Trace(world.size, clock="virtual")
+
+    def results(self) -> Results:
+        """Run, and give back what the ranks returned; raises what went wrong."""
+        with one_math_thread(), rank_output(self._output):
+            threads = self._start()
+            try:
+                self._simulation.run(self._show)
+            except BaseException:
+                self._simulation.break_off(threads)
+                self.world.random = [RandomState(rank) for rank in range(self.world.size)]
+                raise
+            states = self._states()
+            if self._simulation.unfinished:
+                self._simulation.stop()
+            for thread in threads:
+                thread.join()
+        self._show(over=True)
+        self._simulation.engine.run()
+        self._fill_trace()
+        self._raise_problem(states)
+        return Results(self._dead[rank] if rank in self._dead else unpack(self._values[rank]) for rank in range(self.world.size))
+
+    def _raise_problem(self, states: list[RankState]) -> None:
+        """The cause comes before what followed from it."""
+        waiting = [state for state in states if state.status == "blocked"]
+        if self._failures:
+            raise rank_error(list(self._failures.values()), sorted(state.rank for state in waiting))
+        deaths = self._simulation.engine.deaths
+        for state in waiting:  # also those who died waiting, and whose deaths nobody was there to see
+            if deaths[state.rank] < float("inf"):
+                self._dead[state.rank] = Dead(state.rank, deaths[state.rank])
+        waiting = [state for state in waiting if state.rank not in self._dead]
+        if waiting and self._dead:
+            raise _died(list(self._dead.values()), waiting)
+        if waiting:
+            raise ranks_stuck(explain(states))
+
+    # -- threads -------------------------------------------------------------------------------------------------
+
+    def _start(self) -> list[threading.Thread]:
+        threads = [threading.Thread(target=self._live, args=(rank,), name=f"partkit rank {rank}", daemon=True) for rank in range(self.world.size)]
+        before = threading.stack_size(STACK_BYTES)
+        try:
+            for thread in threads:
+                thread.start()
+        finally:
+            threading.stack_size(before)
+        return threads
+
+    def _live(self, rank: int) -> None:
+        """What a rank's thread does."""
+        _here.rank = rank
+        try:
+            self._simulation.begin(rank)
+            self._execute(rank)
+        except Stopped:
+            pass
+        except Died:
+            self._dead[rank] = Dead(rank, self._simulation.engine.deaths[rank])
+        except BaseException as error:
+            self._failures[rank] = unpack(pack_failure(rank, error))
+        self._simulation.finish(rank)
+
+    def _execute(self, rank: int) -> None:
+        comm = Communicator(self._contexts[rank], mesh=self.world.mesh)
+        current.set(comm)
+        with ExitStack() as around:
+            if not self.world.numbers:
+                around.enter_context(torch.device("meta"))
+            fn, args, kwargs = unpack(self._payload)
+            if not self.world.numbers:
+                args, kwargs = without_numbers(args), without_numbers(kwargs)
+            self._values[rank] = pack_result(fn(comm, *args, **kwargs))
+
+    def _show(self, *, over: bool = False) -> None:
+        """Show what the ranks have printed so far; from the thread that waits for the run."""
+        if over:
+            self._output.finish()
+        if len(self._output):
+            self._screen.arrived(self._output.lines())
+            self._screen.ended(set(range(self.world.size)) - self._simulation.unfinished)
+        if over:
+            self._screen.close()
+
+    # -- its end -------------------------------------------------------------------------------------------------
+
+    def _states(self) -> list[RankState]:
+        """What each rank is doing when nothing can move any more."""
+        states = [context.state() for context in self._contexts]
+        over = set(range(self.world.size)) - self._simulation.unfinished
+        return [s._replace(status="finished", blocked_on=None, posted=()) if s.rank in over else name_sites(s) for s in states]
+
+    def _fill_trace(self) -> None:
+        """Turn the marks of the events into seconds."""
+        for context, wire in zip(self._contexts, self._simulation.wires, strict=True):
+            batch = context.recorder.drain()
+            if batch is not None:
+                times = np.array(wire.times())
+                last = len(times) - 1  # a rank that was stuck never got to the end of its wait: what was open then ends where it stands
+                for column in ("start", "end"):
+                    batch.records[column] = times[np.minimum(batch.records[column].astype(np.int64), last)]
+                self.trace.append(batch._replace(new_sites=[site_name(site) for site in batch.new_sites]))
+        self.trace.finished.set()
+
+
+def _died(dead: list[Dead], waiting: list[RankState]) -> RankDied:
+    lines = [f"rank {rank} died at {at:g} s, as the cluster's conditions say" for rank, at in sorted(dead)]
+    lines += [f"  rank {state.rank} still waits in {state.blocked_on}" for state in waiting[:8]]
+    ranks = [state.rank for state in waiting]
+    return X
+
+
+# -- what all ranks share --------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def one_math_thread() -> Iterator[None]:
+    """The same order of additions as on a live rank; the kernel's random numbers stay as they are."""
+    before, torch_state = torch.get_num_threads(), torch.get_rng_state()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+        torch.set_rng_state(torch_state)
+
+
+def without_numbers(value: Any) -> Any:
+    """The same with each tensor, and each module's parameters, on the "meta" device."""
+    if isinstance(value, torch.Tensor | torch.nn.Module):
+        return value.to("meta")
+    if isinstance(value, dict):
+        return {key: without_numbers(item) for key, item in value.items()}
+    if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
+        return type(value)(map(without_numbers, value))
+    return value
+
+
+class _Here(threading.local):
+    rank: int | None = None
+
+
+_here = _Here()
+"""Which rank's thread this is."""
+
+
+class _RankStream:
+    """Stands for stdout or stderr during a run: what a rank's thread writes is that rank's output."""
+
+    def __init__(self, stream: Any, output: Output, name: StreamName) -> None:
+        self._stream, self._output, self._name = stream, output, name
+
+    def write(self, text: str) -> int:
+        if _here.rank is None:
+            return int(self._stream.write(text))
+        self._output.feed(_here.rank, self._name, text.encode("utf-8", errors="backslashreplace"))
+        return len(text)
+
+    def writelines(self, lines: list[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextmanager
+def rank_output(output: Output) -> Iterator[None]:
+    """What ranks print goes to ``output``."""
+    before = sys.stdout, sys.stderr
+    streams: tuple[Any, Any] = _RankStream(sys.stdout, output, "stdout"), _RankStream(sys.stderr, output, "stderr")
+    sys.stdout, sys.stderr = streams
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
