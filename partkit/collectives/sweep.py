@@ -8,9 +8,12 @@ Algorithms take turns, so that whatever slows the machine slows all of them alik
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
+import pkgutil
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -25,7 +28,7 @@ def sweep(comm: Communicator, operation: str, algorithms: Sequence[str] | None, 
 
     Args:
         comm: the ranks that take part.
-        operation: the name of a collective, which is also the name of its module.
+        operation: the name of a collective.
         algorithms: names; all of the operation's if None.
         sizes: bytes of the float32 tensor that each rank passes in; the nearest multiple of 4 bytes, at least 4.
         runs: at least 1.
@@ -53,12 +56,14 @@ def sweep(comm: Communicator, operation: str, algorithms: Sequence[str] | None, 
 
 
 def _find(operation: str) -> tuple[Callable[..., Any], dict[str, Any]]:
-    """A collective, and its algorithms by name."""
-    try:
-        module = import_module(f"partkit.collectives.{operation}")
-        return getattr(module, operation), module.ALGORITHMS
-    except (ImportError, AttributeError) as missing:
-        raise ValueError(f"sweep(operation={operation!r}): there is no such collective in partkit.collectives") from missing
+    """A collective, and its algorithms by name: from the module of its name, or else from the one that it shares."""
+    others = [module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)]) if module.name not in (operation, "sweep")]
+    for name in (operation, *others):
+        if importlib.util.find_spec(f"partkit.collectives.{name}") is not None:
+            module = import_module(f"partkit.collectives.{name}")
+            if hasattr(module, operation) and hasattr(module, "ALGORITHMS") and getattr(module, operation).__module__ == module.__name__:
+                return getattr(module, operation), module.ALGORITHMS
+    raise ValueError(f"sweep(operation={operation!r}): there is no such collective in partkit.collectives")
 
 
 def _prepared(collective: Callable[..., Any], x: Tensor, comm: Communicator) -> Callable[[str], Any]:

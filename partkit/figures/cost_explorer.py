@@ -7,9 +7,9 @@
        +--naive--|--ring-------- bytes
 
 The curves are sampled at `SIZES`, evenly on a logarithmic axis. Most algorithms' time is, but for roundings at a few bytes, linear in
-the bytes. So in each power of ten the ends and the middle are evaluated, and a stretch on which the middle is where a straight
-line has it is not cut further: 19 evaluations a curve instead of 70, of which one can take a tenth of a second for hundreds of
-ranks. A crossover is where the straight lines between neighbouring samples meet.
+the bytes. So of each three powers of ten the ends and the middle are evaluated, and a stretch on which the middle is where a
+straight line has it is not cut further: 7 evaluations a curve instead of 70, of which one can take a tenth of a second for
+hundreds of ranks. A crossover is where the straight lines between neighbouring samples meet.
 
 References: as for `partkit.cluster`. Where MPI libraries switch algorithms: Thakur, Rabenseifner and Gropp 2005, section 4.
 """
@@ -150,7 +150,7 @@ def _sample(seconds: Callable[[int], float]) -> Numbers:
             fill(first, middle)
             fill(middle, last)
 
-    edges = np.searchsorted(SIZES, 10.0 ** np.arange(DECADES + 1)).tolist()
+    edges = np.searchsorted(SIZES, 10.0 ** np.arange(0, DECADES + 1, 3)).tolist()
     for edge in edges:
         evaluate(edge)
     for first, last in pairwise(edges):
@@ -196,6 +196,8 @@ class ModelSpec(NamedTuple):
     """``{name, seconds}``."""
     bands: list[dict[str, Any]]
     crossovers: list[dict[str, Any]]
+    latency: float
+    bandwidth: float
     costs: list[dict[str, Any]]
     """At ``nbytes``, in the order of ``curves``: the most messages and bytes that a rank sends, steps, seconds."""
     nbytes: int
@@ -215,6 +217,8 @@ def spec(found: Model, nbytes: int) -> dict[str, Any]:
         curves=[{"name": curve.algorithm, "seconds": curve.seconds.tolist()} for curve in found.curves],
         bands=[{**band._asdict(), "name": band.name, "equals": list(band.equals)} for band in found.bands],
         crossovers=[crossover._asdict() for crossover in found.crossovers],
+        latency=found.link.latency,
+        bandwidth=found.link.bandwidth,
         costs=[cost_row(curve.algorithm, found.cost(curve.algorithm, nbytes)) for curve in found.curves],
         nbytes=nbytes,
     )._asdict()

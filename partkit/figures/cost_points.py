@@ -28,8 +28,8 @@ WARM_UP = "warm-up"
 WORDS: dict[Clock, str] = {"wall": "measured here", "virtual": "simulated", "planned": "planned"}
 """What the points of a trace are, by its clock."""
 Integers = npt.NDArray[np.int64]
-LEAST = 1e-12
-"""Seconds: no latency that is fitted is shorter, and no byte takes less than a thousandth of it."""
+LEAST_LATENCY, MOST_BANDWIDTH = 1e-8, 1e13
+"""Seconds, bytes per second: no link that is fitted is faster."""
 _ROUNDS, _STEP = 12, 1e-3
 
 
@@ -137,14 +137,15 @@ def points(trace: Trace) -> list[Point]:
 
 
 def read_tag(tag: str) -> tuple[str, str] | None:
-    """Operation and algorithm of a collective; None if the operation has no known cost.
+    """Operation and algorithm of a collective; None unless it is an algorithm with a known cost, or "native".
 
     Example:
-        >>> read_tag("all_reduce[sum, ring]"), read_tag("dist.all_reduce"), read_tag("barrier[dissemination]")
-        (('all_reduce', 'ring'), None, ('barrier', 'dissemination'))
+        >>> read_tag("all_reduce[sum, ring]"), read_tag("all_reduce[sum, hierarchical in nodes of 2]"), read_tag("dist.all_reduce")
+        (('all_reduce', 'ring'), ('all_reduce', 'hierarchical'), None)
     """
-    operation, bracket, details = tag.partition("[")
-    return (operation, details.rstrip("]").split(", ")[-1]) if bracket and operation in COSTS else None
+    operation, _, details = tag.partition("[")
+    algorithm = details.rstrip("]").split(", ")[-1].split(" ")[0]
+    return (operation, algorithm) if algorithm in {*COSTS.get(operation, {}), "native"} and operation in COSTS else None
 
 
 def _components(links: list[tuple[int, int]]) -> dict[int, tuple[int, int]]:
@@ -180,7 +181,7 @@ def fit(found: Sequence[Point]) -> Link | None:
     for _ in range(_ROUNDS):
         parts = np.array([_parts(cost, point, link) for point, cost in known])
         latency, per_byte = _non_negative(parts)
-        before, link = link, Link(max(latency, LEAST), 1 / max(per_byte, LEAST / 1000))
+        before, link = link, Link(max(latency, LEAST_LATENCY), 1 / max(per_byte, 1 / MOST_BANDWIDTH))
         if link == before:
             break
     return link

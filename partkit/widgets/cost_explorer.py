@@ -32,8 +32,6 @@ from partkit.widgets.showing import Bundle
 
 STOPS = (*range(2, 17), 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512)
 """Numbers of ranks that the slider goes through."""
-LEAST_LATENCY, MOST_BANDWIDTH = 1e-8, 1e13
-"""Ends of the sliders: seconds, bytes per second."""
 
 
 class CostExplorer(LiveView):
@@ -153,9 +151,8 @@ class CostExplorer(LiveView):
         link = fit(self.points)
         if link is None:
             raise ValueError(f"fit(): a link has two numbers, so it takes two dots of {self.operation} on {self.ranks} ranks whose algorithm has a model")
-        latency, bandwidth = max(link.latency, LEAST_LATENCY), min(link.bandwidth, MOST_BANDWIDTH)
         with self.hold_trait_notifications():
-            self.latency, self.bandwidth = float(f"{latency:.3g}"), float(f"{bandwidth:.3g}")
+            self.latency, self.bandwidth = (float(f"{number:.3g}") for number in (link.latency, link.bandwidth))
         return Link(self.latency, self.bandwidth)
 
     def _hear(self, message: dict[str, str]) -> None:

@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from partkit.cluster import COSTS
 from partkit.collectives.all_reduce import ALGORITHMS
 from partkit.collectives.sweep import sweep
 from partkit.figures.cost_points import points
@@ -22,9 +23,12 @@ def test_all_algorithms_take_turns_at_all_sizes(world4: World) -> None:
     assert set(calls.values()) == {2 * 3}  # two sizes, a warm-up and two runs
 
 
-def test_a_collective_without_a_tensor_is_swept_too(world4: World) -> None:
-    world4.run(sweep, "barrier", None, (1000,), 1)
-    assert [(point.operation, point.algorithm, point.runs) for point in points(world4.trace)] == [("barrier", "dissemination", 1)]
+@pytest.mark.parametrize("operation", list(COSTS))
+def test_every_collective_with_a_known_cost_can_be_swept(world4: World, operation: str) -> None:
+    """Rooted ones, those that cut their tensor, those that share a module, and the one without a tensor."""
+    world4.run(sweep, operation, None, (1200,), 1)
+    found = {point.algorithm for point in points(world4.trace) if point.operation == operation}
+    assert found - {"native"} == set(COSTS[operation])
 
 
 @pytest.mark.parametrize(

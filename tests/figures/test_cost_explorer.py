@@ -37,7 +37,7 @@ def test_curves_are_the_closed_forms(operation: str, ranks: int) -> None:
     found = model(operation, ranks)
     assert [curve.algorithm for curve in found.curves] == list(COSTS[operation])
     for curve in found.curves:
-        for i in range(0, len(SIZES), 6):
+        for i in range(0, len(SIZES), 5):
             exact = COSTS[operation][curve.algorithm](int(SIZES[i]), 1, ranks, LOOPBACK).seconds
             assert curve.seconds[i] == pytest.approx(exact, rel=5e-3)
 
@@ -50,7 +50,7 @@ def test_a_straight_curve_takes_few_evaluations() -> None:
         return line(3.0, 2.0)(numel, itemsize, size, link)
 
     curve = assemble("broadcast", 2, UNIT, {"slow": slow}).curves[0]
-    assert np.allclose(curve.seconds, 3 + 2 * SIZES) and len(asked) < 20
+    assert np.allclose(curve.seconds, 3 + 2 * SIZES) and len(asked) < 8
 
 
 def test_crossovers_are_where_lines_meet_and_bands_are_between_them() -> None:
@@ -174,12 +174,13 @@ def test_the_link_that_made_the_points_is_found_again(link: Link, ranks: int) ->
     made = [
         Point("all_reduce", name, ranks, n, 1, cost(n, 1, ranks, link).seconds, 0, 0)
         for name, cost in COSTS["all_reduce"].items()
+        if name != "double_tree"  # its cuts depend on the link: see below
         for n in (1000, 1_000_000, 10_000_000)
         if cost(n, 1, ranks, link).seconds > 0
     ]
     found = fit(made)
     assert found is not None
-    assert (found.latency, found.bandwidth) == pytest.approx((link.latency, link.bandwidth), rel=1e-6, abs=1e-11)
+    assert (found.latency, found.bandwidth) == pytest.approx((link.latency, link.bandwidth), rel=1e-6, abs=2e-8)
 
 
 def test_an_algorithm_that_cuts_its_tensor_by_the_link_can_be_fitted_too() -> None:
@@ -192,7 +193,7 @@ def test_an_algorithm_that_cuts_its_tensor_by_the_link_can_be_fitted_too() -> No
 def test_a_fit_gives_no_negative_number_and_needs_two_points_with_a_model() -> None:
     falling = [Point("all_reduce", "ring", 4, n, 1, t, 0, 0) for n, t in ((1000, 1.0), (1_000_000, 0.5))]
     found = fit(falling)
-    assert found is not None and found.latency > 0 and found.bandwidth > 1e14
+    assert found is not None and found.latency > 0 and found.bandwidth > 9e12
     assert fit(falling[:1]) is None
     assert fit([point._replace(algorithm="native") for point in falling]) is None
 
@@ -211,7 +212,7 @@ def image(html: str) -> ElementTree.Element:
 
 
 @pytest.mark.parametrize("operation", list(COSTS))
-@pytest.mark.parametrize("ranks", [1, 2, 8, 64])
+@pytest.mark.parametrize("ranks", [1, 2, 16])
 def test_a_bundle_is_small_and_says_nothing_of_this_machine(operation: str, ranks: int) -> None:
     made = bundle(View(model(operation, ranks), DOTS, 1000), "Title")
     image(made["text/html"])

@@ -243,13 +243,14 @@ class View {
 
   say() {
     const { found, points, store, meta: m } = this, x = this.model.get("nbytes"), [[best, least] = ["", 0], [second, next] = []] = this.times(x);
-    const chosen = `model, ${words(found.ranks, "rank")}, ${bytes(x)}: ${best} ${seconds(least)}` + (second && least ? `, then ${second} ${seconds(next)} (${three(next / least)} times)` : "");
+    const chosen = `model, ${words(found.ranks, "rank")}, ${bytes(x)}: ${best} ${seconds(least)}` + (!second || !least ? "" : next < 1.005 * least ? `, ${second} the same` : `, then ${second} ${seconds(next)} (${three(next / least)} times)`);
     const others = [...new Set([...store.points.values()].filter((p) => p.operation === found.operation && p.ranks !== found.ranks).map((p) => p.ranks))].sort((a, b) => a - b);
     const runs = points.map((p) => p.runs), calls = `${[...new Set([min(...runs), max(...runs)])].join("-")} ${max(...runs) === 1 ? "call" : "calls"} a dot`;
     const dotted = points.length ? dots(`${m.note}: ${words(points.length, "dot")}`, calls, "dot: median, bar: middle half") : store.points.size ? "" : "no dots: nothing measured";
     const crossed = found.crossovers.map((one) => `${one.before} to ${one.after} at ${bytes(one.nbytes)}`).join(", ");
     if (this.info.textContent !== chosen) this.info.textContent = chosen;
-    this.status.textContent = dots(crossed && `crossovers: ${crossed}`, dotted, others.length && `more dots at ${others.join(", ")} ranks`, m.live && "running");
+    const late = ["ranks", "latency", "bandwidth", "operation"].some((name) => found[name] !== this.model.get(name)) && "computing other curves ...";
+    this.status.textContent = dots(late, crossed && `crossovers: ${crossed}`, dotted, others.length && `more dots at ${others.join(", ")} ranks`, m.live && "running");
     this.over.ariaLabel = `Time of ${found.operation} over bytes. ${chosen}. ${this.status.textContent}`;
     for (const [key, node] of [["t", this.table], ["?", this.help]]) this.root.querySelector(`button[value="${key}"]`).ariaPressed = !node.hidden;
   }
