@@ -23,6 +23,7 @@ and 4.2; Rabenseifner 2004, "Optimization of collective reduction operations", s
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 from partkit.partition import block_range
@@ -70,6 +71,7 @@ def _met(place: int, count: int) -> range:
     return range(first, first + count)
 
 
+@cache
 def teams(size: int) -> tuple[range, ...]:
     """The ranks in as many teams as the largest power of two that is not above ``size``.
 

@@ -55,13 +55,13 @@ from partkit.cluster.costs.double_tree import segments_of_tree
 from partkit.collectives.all_gather import ring_all_gather
 from partkit.collectives.blocks import Blocks
 from partkit.collectives.broadcast import tree_broadcast
-from partkit.collectives.calling import check_tensor, packed, pick
+from partkit.collectives.calling import check_tensor, pick
 from partkit.collectives.halving_doubling import Team, double, fold, halve, unfold
 from partkit.collectives.native import native_all_reduce
 from partkit.collectives.reduce import tree_reduce
 from partkit.collectives.reduce_scatter import ring_reduce_scatter
 from partkit.collectives.reducing import COMBINE, Op, check_op
-from partkit.communicator import Communicator
+from partkit.communicator import Communicator, packed
 from partkit.double_tree import backwards, messages
 from partkit.partition import block_sizes
 

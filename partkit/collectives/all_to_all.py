@@ -130,11 +130,18 @@ def all_to_all_v(x: Tensor, comm: Communicator, send_sizes: Sequence[int], recv_
 
 
 def pairwise_all_to_all(blocks: Blocks, received: Blocks, comm: Communicator) -> None:
-    """In step s everyone sends to the rank s places further on and receives from as far back; ``received`` is filled."""
+    """In step s everyone sends to the rank s places further on and receives from as far back; ``received`` is filled.
+
+    No step needs what an earlier one has brought, so all are posted at once: then nobody waits for a rank that is late.
+    """
     received[comm.rank].copy_(blocks[comm.rank])
+    posted = []
     for step in range(1, comm.size):
         dst, src = (comm.rank + step) % comm.size, (comm.rank - step) % comm.size
-        comm.sendrecv(blocks[dst], dst, received[src], src, tag=f"pairwise {step}")
+        posted.append(comm.irecv(received[src], src, tag=f"pairwise {step}"))
+        posted.append(comm.isend(blocks[dst], dst, tag=f"pairwise {step}"))
+    for message in posted:
+        message.wait()
 
 
 def bruck_all_to_all(blocks: Blocks, received: Blocks, comm: Communicator) -> None:

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate
 
-import torch
 from torch import Tensor
 
-from partkit.collectives.calling import packed
+from partkit.communicator import packed
 
 
 class Blocks(tuple[Tensor, ...]):
@@ -37,7 +36,7 @@ class Blocks(tuple[Tensor, ...]):
     starts: tuple[int, ...]
 
     def __new__(cls, flat: Tensor, numels: Sequence[int]) -> Blocks:
-        self = super().__new__(cls, torch.split(flat, list(numels)))
+        self = super().__new__(cls, flat.split_with_sizes(list(numels)))
         self.flat, self.starts = flat, tuple(accumulate(numels, initial=0))
         return self
 
@@ -61,7 +60,7 @@ def front(x: Tensor, dim: int) -> Tensor:
         >>> front(torch.tensor([[1, 2], [3, 4]]), dim=1)
         tensor([1, 3, 2, 4])
     """
-    return packed(x.movedim(dim, 0)).view(-1)
+    return packed(x.movedim(dim, 0) if dim else x).view(-1)
 
 
 def back(flat: Tensor, shape: Sequence[int], dim: int, extent: int) -> Tensor:
@@ -73,4 +72,5 @@ def back(flat: Tensor, shape: Sequence[int], dim: int, extent: int) -> Tensor:
                 [3, 4]])
     """
     rest = (*shape[:dim], *shape[dim + 1 :])
-    return flat.view(extent, *rest).movedim(0, dim).contiguous()
+    joined = flat.view(extent, *rest)
+    return joined.movedim(0, dim).contiguous() if dim else joined

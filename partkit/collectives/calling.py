@@ -67,8 +67,3 @@ def counted_from(root: int, comm: Communicator) -> Communicator:
 def own_copy(x: Tensor) -> Tensor:
     """``x`` as a new block of memory that an algorithm may change: contiguous, without history."""
     return x.detach().resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
-
-
-def packed(x: Tensor) -> Tensor:
-    """``x`` as one block of memory that an algorithm only reads; ``x`` itself if it is one."""
-    return x.detach().resolve_conj().resolve_neg().contiguous()

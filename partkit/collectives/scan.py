@@ -29,9 +29,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from partkit.collectives.calling import check_tensor, packed, pick
+from partkit.collectives.calling import check_tensor, pick
 from partkit.collectives.reducing import COMBINE, Op, check_op, identity
-from partkit.communicator import Communicator
+from partkit.communicator import Communicator, packed
 
 
 def scan(x: Tensor, comm: Communicator, op: Op = "sum", algorithm: str = "auto") -> Tensor:

@@ -14,6 +14,7 @@ doing at the moment, which is what the supervisor asks when nothing moves.
     pending    one message between post and done; the birth of its event
     ongoing    one collective call between begin and end; what must agree between ranks
     context    what all communicators of a rank share
+    memory     what travels is one plain block of memory
     naming     dtypes and shapes in words, and the user's source line
 """
 
@@ -21,6 +22,8 @@ from partkit.communicator.context import RankContext as RankContext
 from partkit.communicator.group import Communicator as Communicator
 from partkit.communicator.group import NotInGroup as NotInGroup
 from partkit.communicator.group import current as current
+from partkit.communicator.memory import check_dense as check_dense
+from partkit.communicator.memory import packed as packed
 from partkit.communicator.naming import call_site as call_site
 from partkit.communicator.naming import describe as describe
 from partkit.communicator.ongoing import Ongoing as Ongoing

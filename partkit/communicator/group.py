@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from partkit.cluster import Cluster
 from partkit.communicator.context import RankContext
-from partkit.communicator.naming import call_site, describe
-from partkit.communicator.ongoing import Ongoing
+from partkit.communicator.memory import inbox_for, packed
+from partkit.communicator.naming import call_site
+from partkit.communicator.ongoing import Collective, Ongoing
 from partkit.communicator.pending import Pending
 from partkit.mesh import Mesh
 from partkit.tracing import Event
@@ -80,7 +80,7 @@ class Communicator:
             dst: group rank.
             tag: only a receive with the same tag, dtype and number of elements takes it.
         """
-        return Pending(self, "send", _packed(x), self._peer(dst, "dst"), str(tag))
+        return Pending(self, "send", packed(x), self._peer(dst, "dst"), str(tag))
 
     def irecv(self, buffer: Tensor, src: int, tag: str = "", combine: Combine | None = None) -> Pending:
         """Start to fill ``buffer`` from rank ``src`` of this group. Its contents are undefined before ``wait()``.
@@ -93,7 +93,7 @@ class Communicator:
         """
         if buffer.requires_grad:
             buffer = buffer.detach()
-        inbox = _inbox(buffer)
+        inbox = inbox_for(buffer)
         return Pending(self, "recv", inbox, self._peer(src, "src"), str(tag), None if inbox is buffer else buffer, combine)
 
     def send(self, x: Tensor, dst: int, tag: str = "") -> None:
@@ -193,9 +193,8 @@ class Communicator:
         context, now = self._context, self._context.transport.now()
         context.recorder.add("metric", now, now, tag=name, span=context.span, site=call_site(), group=self.name, value=float(value))
 
-    @contextmanager
-    def collective(self, name: str, x: Tensor, detail: str, what: str | None = None) -> Iterator[None]:
-        """Everything inside belongs to one collective call on ``x``. For authors of collectives.
+    def collective(self, name: str, x: Tensor, detail: str, what: str | None = None) -> Collective:
+        """Everything inside ``with comm.collective(...):`` belongs to one collective call on ``x``. For authors of collectives.
 
         The call's name, shape, dtype, detail and number go into the wire tag of each message inside, so ranks that call
         different things never exchange a byte; they wait, and the supervisor lays their calls side by side.
@@ -206,12 +205,7 @@ class Communicator:
             detail: what must agree between the ranks, beside dtype and shape: ``sum, ring``.
             what: dtype and shape that must agree, in words; those of ``x`` by default.
         """
-        ongoing = Ongoing(self, name, x, detail, what)
-        try:
-            with ongoing:
-                yield
-        finally:
-            ongoing.end()
+        return Collective(self, name, x, detail, what)
 
     def ongoing(self, name: str, x: Tensor, detail: str) -> Ongoing:
         """Begin a collective call on ``x`` that goes on while this rank does other things. For authors of collectives.
@@ -260,28 +254,3 @@ class Communicator:
 
 class NotInGroup(ValueError):
     """A rank used a communicator of a group to which it does not belong."""
-
-
-def _packed(x: Tensor) -> Tensor:
-    """``x`` as one block of memory, without its history: ``x`` itself if it is one."""
-    _check_dense(x, "x")
-    if x.requires_grad:
-        x = x.detach()
-    if x.is_conj() or x.is_neg():
-        x = x.resolve_conj().resolve_neg()
-    return x.contiguous()
-
-
-def _inbox(buffer: Tensor) -> Tensor:
-    """Where a message for ``buffer`` arrives: in ``buffer`` itself, if it is one block of memory."""
-    _check_dense(buffer, "buffer")
-    if buffer.is_contiguous() and not (buffer.is_conj() or buffer.is_neg()):
-        return buffer
-    if any(stride == 0 and size > 1 for stride, size in zip(buffer.stride(), buffer.shape, strict=True)):
-        raise ValueError(f"buffer {describe(buffer)} is expanded: some of its elements share memory, so it can't be filled")
-    return torch.empty(buffer.shape, dtype=buffer.dtype, device=buffer.device)
-
-
-def _check_dense(x: Tensor, argument: str) -> None:
-    if x.layout is not torch.strided:
-        raise ValueError(f"{argument} has layout {x.layout}: only dense tensors travel; convert it with to_dense()")

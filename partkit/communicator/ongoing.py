@@ -54,3 +54,13 @@ class Ongoing:
         context.recorder.add(
             "collective", self._start, context.transport.now(), -1, self._nbytes, call.number, self._tag, self._span, call.site, self._comm.name
         )
+
+
+class Collective(Ongoing):
+    """A collective call that begins and ends with one ``with`` statement; `Communicator.collective` makes it."""
+
+    def __exit__(self, *error: object) -> None:
+        try:
+            super().__exit__(*error)
+        finally:
+            self.end()

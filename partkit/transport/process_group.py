@@ -112,7 +112,8 @@ def _on_wire(tensor: Tensor) -> Tensor:
 
 def _segments(tensor: Tensor) -> tuple[Tensor, ...]:
     """The pieces in which a tensor travels [3]."""
-    return tensor.view(-1).split(SEGMENT // tensor.element_size())
+    flat = tensor.view(-1)
+    return torch.split(flat, SEGMENT // tensor.element_size())
 
 
 class _Segments:

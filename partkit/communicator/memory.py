@@ -1,0 +1,33 @@
+"""What travels is one plain block of memory: how a tensor becomes one, and where a message for a tensor arrives."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from partkit.communicator.naming import describe
+
+
+def packed(x: Tensor) -> Tensor:
+    """``x`` as one block of memory, without its history: ``x`` itself if it is one."""
+    check_dense(x, "x")
+    if x.requires_grad:
+        x = x.detach()
+    if x.is_conj() or x.is_neg():
+        x = x.resolve_conj().resolve_neg()
+    return x.contiguous()
+
+
+def inbox_for(buffer: Tensor) -> Tensor:
+    """Where a message for ``buffer`` arrives: in ``buffer`` itself, if it is one block of memory."""
+    check_dense(buffer, "buffer")
+    if buffer.is_contiguous() and not (buffer.is_conj() or buffer.is_neg()):
+        return buffer
+    if any(stride == 0 and size > 1 for stride, size in zip(buffer.stride(), buffer.shape, strict=True)):
+        raise ValueError(f"buffer {describe(buffer)} is expanded: some of its elements share memory, so it can't be filled")
+    return torch.empty(buffer.shape, dtype=buffer.dtype, device=buffer.device)
+
+
+def check_dense(x: Tensor, argument: str) -> None:
+    if x.layout is not torch.strided:
+        raise ValueError(f"{argument} has layout {x.layout}: only dense tensors travel; convert it with to_dense()")
