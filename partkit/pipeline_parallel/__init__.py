@@ -20,7 +20,7 @@
     measure        bubble, spans, busy shares of a trace
     picture        a schedule as a picture of text
     recognition    the name of a schedule that somebody has built
-    search/        the best schedule for given costs
+    searching/     the best schedule for given costs
 
 All of it is free of torch.
 """
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from partkit.pipeline_parallel.measure import bubble_share as bubble_share
     from partkit.pipeline_parallel.memory import peak_memory as peak_memory
     from partkit.pipeline_parallel.memory import peak_microbatches as peak_microbatches
+    from partkit.pipeline_parallel.passes import add_blocking_calls as add_blocking_calls
     from partkit.pipeline_parallel.passes import add_communication as add_communication
     from partkit.pipeline_parallel.passes import merge_backward as merge_backward
     from partkit.pipeline_parallel.passes import split_backward as split_backward
@@ -58,6 +59,8 @@ if TYPE_CHECKING:
     from partkit.pipeline_parallel.schedules.zb_h1 import zb_h1 as zb_h1
     from partkit.pipeline_parallel.schedules.zb_h2 import zb_h2 as zb_h2
     from partkit.pipeline_parallel.schedules.zb_v import zb_v as zb_v
+    from partkit.pipeline_parallel.searching.best import search as search
+    from partkit.pipeline_parallel.searching.problem import Problem as Problem
     from partkit.pipeline_parallel.simulation import simulate as simulate
     from partkit.pipeline_parallel.validate import InvalidSchedule as InvalidSchedule
     from partkit.pipeline_parallel.validate import Violation as Violation
@@ -87,6 +90,7 @@ _HOME = {name: f"schedules.{name}" for name in SCHEDULES} | {
     "InvalidSchedule": "validate",
     "Schedule": "schedule",
     "Violation": "validate",
+    "add_blocking_calls": "passes",
     "add_communication": "passes",
     "bubble_inside": "measure",
     "bubble_share": "measure",
@@ -96,6 +100,8 @@ _HOME = {name: f"schedules.{name}" for name in SCHEDULES} | {
     "peak_memory": "memory",
     "peak_microbatches": "memory",
     "recognize": "recognition",
+    "search": "searching.best",
+    "Problem": "searching.problem",
     "simulate": "simulation",
     "split_backward": "passes",
     "violations": "validate",

@@ -20,8 +20,7 @@ import numpy.typing as npt
 
 from partkit.pipeline_parallel.messages import Messages
 from partkit.pipeline_parallel.table import NONE, Ints, Table
-from partkit.virtual_time import Engine, Entry, Side
-from partkit.virtual_time.engine import Seconds
+from partkit.virtual_time import Engine, Entry, Network, Side
 from partkit.virtual_time.program import meet
 
 Floats = npt.NDArray[np.float64]
@@ -39,8 +38,10 @@ class Times(NamedTuple):
     arrived: Floats
     """When the message is there."""
 
+    # What never happens, since a rank dies before, is infinite.
 
-def run(t: Table, x: Messages, seconds: Floats, nbytes: Ints, on_the_way: Seconds) -> Times:
+
+def run(t: Table, x: Messages, seconds: Floats, nbytes: Ints, network: Network) -> Times:
     """The time of every action and message.
 
     Args:
@@ -48,23 +49,24 @@ def run(t: Table, x: Messages, seconds: Floats, nbytes: Ints, on_the_way: Second
         x: the messages.
         seconds: (n,), how long each action takes.
         nbytes: (k,), the size of each message.
-        on_the_way: how long a message takes, as the engine asks for it.
+        network: how long messages take on their way.
     """
-    n, k, num_ranks = len(t.rank), len(x.src), len(t.first) - 1
+    n, num_ranks = len(t.rank), len(t.first) - 1
     sends = [Side(src, dst, size, is_send=True) for src, dst, size in zip(x.src.tolist(), x.dst.tolist(), nbytes.tolist(), strict=True)]
     recvs = [Side(send.peer, send.rank, send.nbytes, is_send=False) for send in sends]
     for send, recv in zip(sends, recvs, strict=True):
         meet(send, recv)
-    engine = Engine(num_ranks, on_the_way)
+    engine = Engine(num_ranks, network)
     entered = _fill(engine.lists, t, x, seconds, [*sends, *recvs])
     engine.run()
     place = np.array(entered, dtype=np.int64)
-    start, end = np.full(n, np.nan), np.full(n, np.nan)
-    for rank, moments in enumerate(engine.times):
-        rows, known = slice(t.first[rank], t.first[rank + 1]), np.array(moments)
+    start, end = np.empty(n), np.empty(n)
+    for rank, (moments, entries) in enumerate(zip(engine.times, engine.lists, strict=True)):
+        rows = slice(t.first[rank], t.first[rank + 1])
+        known = np.array(moments + [np.inf] * (len(entries) + 1 - len(moments)))
         start[rows], end[rows] = known[place[rows]], known[place[rows] + 1]
-    columns = ((side.posted for side in sends), (side.posted for side in recvs), (side.end for side in sends))
-    return Times(start, end, *(np.fromiter(column, dtype=np.float64, count=k) for column in columns))
+    sent, received = (np.array([side.posted if side.posted >= 0 else np.inf for side in sides]) for sides in (sends, recvs))
+    return Times(start, end, sent, received, np.array([side.end for side in sends]))
 
 
 def _fill(lists: list[list[Entry]], t: Table, x: Messages, seconds: Floats, sides: list[Side]) -> list[int]:

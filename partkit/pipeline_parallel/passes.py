@@ -1,6 +1,7 @@
 """Passes: functions from schedule to schedule, to be put one behind the other.
 
-    add_communication       0F0 0B0                  ->   0F0 0SEND_F0 0RECV_B0 0B0
+    add_communication       0F0 0F1 0B0 0B1          ->   0F0 0SEND_F0 0RECV_B0 0F1 0SEND_F1 0RECV_B1 0B0 0B1
+    add_blocking_calls      0F0 0B0                  ->   0F0 0SEND_F0 0RECV_B0 0B0     each RECV right before its use
     remove_communication    the other way round
     split_backward          0B0                      ->   0I0 0W0
     merge_backward          0I0 0W0                  ->   0B0            where nothing stands between them
@@ -20,8 +21,9 @@ from itertools import chain
 import numpy as np
 
 from partkit.pipeline_parallel.action import COMPUTE, MESSAGES, Action, flat
+from partkit.pipeline_parallel.lockstep import rounds
 from partkit.pipeline_parallel.messages import messages
-from partkit.pipeline_parallel.rules import message, receiver
+from partkit.pipeline_parallel.rules import message, needs, receiver
 from partkit.pipeline_parallel.schedule import Schedule
 from partkit.pipeline_parallel.table import Columns, columns, table
 from partkit.pipeline_parallel.validate import InvalidSchedule, violations
@@ -38,8 +40,8 @@ def add_communication(schedule: Schedule) -> Schedule:
     Example:
         >>> from partkit.pipeline_parallel import one_f_one_b
         >>> print(add_communication(one_f_one_b(2, 2)))
-        rank 0: 0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1
-        rank 1: 1RECV_F0 1F0 1RECV_F1 1B0 1SEND_B0 1F1 1B1 1SEND_B1
+        rank 0: 0F0 0SEND_F0 0RECV_B0 0F1 0SEND_F1 0RECV_B1 0B0 0B1
+        rank 1: 1RECV_F0 1RECV_F1 1F0 1B0 1SEND_B0 1F1 1B1 1SEND_B1
     """
     if schedule.lowered:
         return schedule
@@ -48,7 +50,7 @@ def add_communication(schedule: Schedule) -> Schedule:
     t = table(schedule, every)
     if found := violations(schedule):
         raise InvalidSchedule(found)
-    x = messages(schedule, t, every)
+    x = messages(schedule, t, every, rounds(t))
     behind = _rows_of_actions(schedule, every)
     posts: list[list[tuple[int, Action]]] = [[] for _ in range(len(every.rank) + schedule.num_ranks)]
     places = zip(x.made_by.tolist(), x.dst.tolist(), x.received_after.tolist(), x.send_place.tolist(), x.receive_place.tolist(), strict=True)
@@ -77,6 +79,28 @@ def _woven(schedule: Schedule, posts: list[list[tuple[int, Action]]]) -> Iterato
             woven.extend(post for _, post in sorted(posts[number]))
             number += 1
         yield iter(woven)
+
+
+def add_blocking_calls(schedule: Schedule) -> Schedule:
+    """Write out messages as a beginner would with blocking calls: a RECV right before the action that needs it, a SEND right behind.
+
+    With calls that block, many schedules then deadlock: ``violations(schedule, blocking=True)`` says how.
+
+    Example:
+        >>> from partkit.pipeline_parallel import one_f_one_b
+        >>> print(add_blocking_calls(one_f_one_b(2, 2)))
+        rank 0: 0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1
+        rank 1: 1RECV_F0 1F0 1B0 1SEND_B0 1RECV_F1 1F1 1B1 1SEND_B1
+    """
+    return schedule.with_ranks(chain.from_iterable(_with_calls(schedule, action) for action in flat(line)) for line in schedule.ranks)
+
+
+def _with_calls(schedule: Schedule, action: Action) -> Iterator[Action]:
+    yield from (need for need in needs(action, schedule.num_stages, schedule.placement) if need.kind in MESSAGES)
+    yield action
+    send = message(action, schedule.num_stages, schedule.placement)
+    if send is not None:
+        yield send
 
 
 def remove_communication(schedule: Schedule) -> Schedule:

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from partkit.cluster import Link
+from partkit.cluster import Cluster, Link
 from partkit.pipeline_parallel.action import Action
 from partkit.pipeline_parallel.costs import UNIT, Costs
 from partkit.pipeline_parallel.schedule import Schedule
 from partkit.pipeline_parallel.simulation import FREE, simulate
 
 
-def grid(schedule: Schedule, costs: Costs = UNIT, link: Link = FREE, unit: float = 1.0) -> str:
+def grid(schedule: Schedule, costs: Costs = UNIT, link: Link | Cluster = FREE, unit: float = 1.0) -> str:
     """The schedule as text, in time.
 
     Args:

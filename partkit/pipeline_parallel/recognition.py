@@ -28,7 +28,7 @@ def recognize(schedule: Schedule) -> str | None:
         True
     """
     order = _order(schedule)
-    return next((known.name for known in _known(schedule) if _order(known) == order), None)
+    return next((other.name for other in known(schedule) if _order(other) == order), None)
 
 
 def _order(schedule: Schedule) -> Schedule:
@@ -36,14 +36,20 @@ def _order(schedule: Schedule) -> Schedule:
     return whole.with_ranks((action for action in line if action.kind in COMPUTE) for line in whole.ranks)
 
 
-def _known(schedule: Schedule) -> Iterator[Schedule]:
-    """Every schedule of the literature with as many ranks, stages and micro-batches."""
+def known(schedule: Schedule) -> Iterator[Schedule]:
+    """Every schedule of the literature with the same stages on the same ranks and as many micro-batches.
+
+    Example:
+        >>> from partkit.pipeline_parallel import zb_v
+        >>> [other.name for other in known(zb_v(2, 4))]
+        ['ZB-V', 'DualPipe-V']
+    """
     p, m, per_rank = schedule.num_ranks, schedule.num_microbatches, len(schedule.placement) // schedule.num_ranks
     for name in SCHEDULES:
         sizes = (p, m, per_rank) if name in ("interleaved", "breadth_first") else (p, m)
         try:
-            known = make(name, *sizes)
+            made = make(name, *sizes)
         except ValueError:  # there is none of this size
             continue
-        if known.placement == schedule.placement and known.replicas == schedule.replicas:
-            yield known
+        if made.placement == schedule.placement and made.replicas == schedule.replicas:
+            yield made

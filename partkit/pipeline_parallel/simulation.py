@@ -14,36 +14,41 @@ Source: one-port alpha-beta model, Chan et al. 2007, "Collective communication: 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import inf
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from partkit.cluster import Link
+from partkit.cluster import Cluster, Link
+from partkit.pipeline_parallel import clockwork, waves
 from partkit.pipeline_parallel.action import KINDS
-from partkit.pipeline_parallel.clockwork import Floats, Times, run
+from partkit.pipeline_parallel.clockwork import Floats, Times
 from partkit.pipeline_parallel.costs import UNIT, Costs
 from partkit.pipeline_parallel.lockstep import rounds
 from partkit.pipeline_parallel.messages import Messages, messages
 from partkit.pipeline_parallel.schedule import Schedule
-from partkit.pipeline_parallel.table import ABSENT, F, Ints, Table, columns, table
+from partkit.pipeline_parallel.table import F, Ints, Table, columns, table
 from partkit.pipeline_parallel.validate import InvalidSchedule, violations
-from partkit.tracing import KIND_CODE, RECORD, Trace
+from partkit.tracing import KIND_CODE, RECORD, Columns, Trace
 
 FREE = Link(latency=0.0, bandwidth=inf)
 """A link on which messages take no time."""
 
 
-def simulate(schedule: Schedule, costs: Costs = UNIT, link: Link = FREE) -> Trace:
+def simulate(schedule: Schedule, costs: Costs = UNIT, link: Link | Cluster = FREE) -> Trace:
     """When everything happens, if actions and messages take what ``costs`` and ``link`` say.
 
     Args:
         schedule: with or without messages written out; without, they are placed as `passes.add_communication` does. It need not be
             complete: one that is still being built is played as far as it goes.
         costs: of actions and messages.
-        link: between any two ranks.
+        link: between any two ranks; or a cluster, whose links may differ, whose ranks may be late, slow, or die. Its devices do not
+            matter: costs are stated in seconds.
 
     Returns:
-        A finished trace of as many ranks as the schedule has.
+        A finished trace of as many ranks as the schedule has; what never happens, since a rank dies before, is not in it.
 
     Raises:
         InvalidSchedule: the schedule can't run; the error holds every reason.
@@ -57,17 +62,16 @@ def simulate(schedule: Schedule, costs: Costs = UNIT, link: Link = FREE) -> Trac
     """
     every = columns(schedule)
     t = table(schedule, every)
-    refuse(schedule, t)
-    x = messages(schedule, t, every)
-    nbytes = message_bytes(t, x, costs, schedule.num_stages)
-    times = run(t, x, seconds(t, costs, schedule.num_stages), nbytes, lambda src, dst, size, start: link.seconds(size))
-    return trace(t, x, times, nbytes)
-
-
-def refuse(schedule: Schedule, t: Table) -> None:
-    """Raise if the schedule can't run to the end of its lists."""
-    if (t.made == ABSENT).any() or (t.needs == ABSENT).any() or (rounds(t) < 0).any():
+    when = rounds(t)
+    if (when < 0).any():
         raise InvalidSchedule(violations(schedule))
+    x = messages(schedule, t, every, when)
+    nbytes = message_bytes(t, x, costs, schedule.num_stages)
+    busy, cluster = seconds(t, costs, schedule.num_stages), link if isinstance(link, Cluster) else Cluster(link=link)
+    times = None
+    if cluster.topology is None and not cluster.conditions:
+        times = waves.run(t, x, when, busy, cluster.link.latency + nbytes / cluster.link.bandwidth)
+    return trace(t, x, times or clockwork.run(t, x, busy, nbytes, cluster.network(schedule.num_ranks)), nbytes)
 
 
 def seconds(t: Table, costs: Costs, num_stages: int) -> Floats:
@@ -89,21 +93,29 @@ def trace(t: Table, x: Messages, times: Times, nbytes: Ints) -> Trace:
     n, k = len(t.rank), len(x.src)
     rows = np.zeros(n + 2 * k, dtype=RECORD)
     strings, tags = _names(t)
-    rows["rank"] = np.concatenate([t.rank, x.src, x.dst])
-    rows["kind"] = np.repeat([KIND_CODE["compute"], KIND_CODE["send"], KIND_CODE["recv"]], [n, k, k])
-    rows["start"] = np.concatenate([times.start, times.sent, times.received])
-    rows["end"] = np.concatenate([times.end, times.arrived, times.arrived])
-    rows["peer"] = np.concatenate([np.full(n, -1), x.dst, x.src])
-    rows["nbytes"][n:] = np.tile(nbytes, 2)
-    rows["tag"] = np.concatenate([tags, tags[x.made_by], tags[x.made_by]])
+    made = tags[x.made_by]
+    _fill(rows[:n], "compute", {"rank": t.rank, "start": times.start, "end": times.end, "peer": np.full(n, -1), "tag": tags})
+    _fill(rows[n : n + k], "send", {"rank": x.src, "peer": x.dst, "start": times.sent, "end": times.arrived, "nbytes": nbytes, "tag": made})
+    _fill(rows[n + k :], "recv", {"rank": x.dst, "peer": x.src, "start": times.received, "end": times.arrived, "nbytes": nbytes, "tag": made})
+    rows = rows if np.isfinite(times.arrived).all() and np.isfinite(times.end).all() else rows[np.isfinite(rows["end"])]
     return Trace.from_columns(rows, strings, size=len(t.first) - 1, clock="planned")
+
+
+def _fill(rows: Columns, kind: str, values: Mapping[str, npt.NDArray[Any]], chunk: int = 1 << 14) -> None:
+    """Write columns of events, a chunk of rows at a time: all columns of a chunk while it is in the cache."""
+    rows["kind"] = KIND_CODE[kind]
+    for begin in range(0, len(rows), chunk):
+        for name, column in values.items():
+            rows[name][begin : begin + chunk] = column[begin : begin + chunk]
 
 
 def _names(t: Table) -> tuple[list[str], Ints]:
     """The table of strings, and by row the number of its name in it: every stage, kind and micro-batch has its own."""
     stages, microbatches = int(t.stage.max(initial=0)) + 1, int(t.microbatch.max(initial=0)) + 1
     used = [code for code in range(len(KINDS)) if (t.kind == code).any()]
-    strings = [""] + [f"{stage}{KINDS[code]}{i}" for stage in range(stages) for code in used for i in range(microbatches)]
+    numbers = [str(i) for i in range(microbatches)]
+    starts = [f"{stage}{KINDS[code]}" for stage in range(stages) for code in used]
+    strings = [""] + [start + i for start in starts for i in numbers]
     number = np.zeros(len(KINDS), dtype=np.int64)
     number[used] = np.arange(len(used))
     return strings, 1 + (t.stage * len(used) + number[t.kind]) * microbatches + t.microbatch

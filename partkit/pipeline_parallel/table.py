@@ -14,8 +14,8 @@ operations of numpy, and the simulator never touches an `Action`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from itertools import chain
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -64,23 +64,16 @@ class Table(NamedTuple):
 
 def columns(schedule: Schedule) -> Columns:
     """All actions of ``schedule`` as arrays, overlapped pairs taken apart."""
-    lines = [flat(line) if any(action.parts for action in line) else line for line in schedule.ranks]
+    lines = [flat(line) if any(map(itemgetter(3), line)) else line for line in schedule.ranks]
     lengths = [len(line) for line in lines]
-    stages, kinds, microbatches, _ = zip(*chain.from_iterable(lines), strict=True) if sum(lengths) else ((), (), (), ())
+    every = list(chain.from_iterable(lines))
+    microbatches = [-1 if i is None else i for i in map(itemgetter(2), every)]
     return Columns(
         np.repeat(np.arange(len(lines)), lengths),
-        np.array(stages, dtype=np.int64),
-        np.fromiter(map(CODE.__getitem__, kinds), dtype=np.int64, count=len(kinds)),
-        _numbers(microbatches),
+        np.fromiter(map(itemgetter(0), every), np.int64, len(every)),
+        np.fromiter(map(CODE.__getitem__, map(itemgetter(1), every)), np.int64, len(every)),
+        np.array(microbatches, dtype=np.int64),
     )
-
-
-def _numbers(microbatches: Iterable[int | None]) -> Ints:
-    """Micro-batches as integers; those of a whole stage (None) as -1."""
-    try:
-        return np.array(microbatches, dtype=np.int64)
-    except TypeError:
-        return np.array([-1 if i is None else i for i in microbatches], dtype=np.int64)
 
 
 def table(schedule: Schedule, every: Columns | None = None) -> Table:
@@ -92,11 +85,19 @@ def table(schedule: Schedule, every: Columns | None = None) -> Table:
         ([-1, 0, -1, 2], [-1, 3, 0, -1], [0, 2, 4])
     """
     every = columns(schedule) if every is None else every
-    timed = np.isin(every.kind, (F, B, I, W, STEP))
+    timed = one_of(every.kind, F, B, I, W, STEP)
     rank, stage, kind, microbatch = (column[timed] for column in every)
     first = np.searchsorted(rank, np.arange(schedule.num_ranks + 1))
     made, needed = _needs(stage, kind, microbatch, schedule.num_stages)
     return Table(rank, stage, kind, microbatch, first, made, needed)
+
+
+def one_of(kind: Ints, *codes: int) -> npt.NDArray[np.bool_]:
+    """Which rows are of these kinds."""
+    chosen = np.zeros(len(KINDS), dtype=np.bool_)
+    chosen[list(codes)] = True
+    found: npt.NDArray[np.bool_] = chosen[kind]
+    return found
 
 
 def _needs(stage: Ints, kind: Ints, microbatch: Ints, num_stages: int) -> tuple[Ints, Ints]:
@@ -105,14 +106,14 @@ def _needs(stage: Ints, kind: Ints, microbatch: Ints, num_stages: int) -> tuple[
     rows = np.arange(len(stage))
     where = {made: np.full(shape, ABSENT) for made in (F, I, W)}
     for made, makers in ((F, (F,)), (I, (I, B)), (W, (W, B))):
-        chosen = np.isin(kind, makers)
+        chosen = one_of(kind, *makers)
         where[made][stage[chosen], microbatch[chosen]] = rows[chosen]
     own, neighbour = np.full(len(stage), NONE), np.full(len(stage), NONE)
     for kinds, made in (((I, B), F), ((W,), I), ((STEP,), W)):
-        chosen = np.isin(kind, kinds)
+        chosen = one_of(kind, *kinds)
         own[chosen] = where[made][stage[chosen], microbatch[chosen]]
     place = stage % num_stages
     for kinds, made, step, inner in (((F,), F, -1, place > 0), ((I, B), I, +1, place < num_stages - 1)):
-        chosen = np.isin(kind, kinds) & inner
+        chosen = one_of(kind, *kinds) & inner
         neighbour[chosen] = where[made][stage[chosen] + step, microbatch[chosen]]
     return own, neighbour

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hypothesis import settings
+
 from partkit.pipeline_parallel import SCHEDULES, make
 from partkit.pipeline_parallel.schedule import Schedule
+
+quickly = settings(max_examples=20, deadline=None)
+"""For properties over random sizes."""
 
 
 def all_sizes(name: str, ranks: int = 6, microbatches: int = 13) -> Iterator[Schedule]:

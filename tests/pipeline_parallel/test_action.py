@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from torch.distributed.pipelining.schedules import _Action
 
 from partkit.pipeline_parallel.action import KINDS, WITHOUT_MICROBATCH, Action, actions, flat
+from tests.pipeline_parallel.sizes import quickly
 
 SINGLE = st.sampled_from([kind for kind in KINDS if kind != "OVERLAP_F_B"]).flatmap(
     lambda kind: st.builds(Action, st.integers(0, 999), st.just(kind), st.none() if kind in WITHOUT_MICROBATCH else st.integers(0, 9999), st.just(()))
@@ -16,11 +17,13 @@ ANY = SINGLE | st.builds(lambda parts: Action(-1, "OVERLAP_F_B", None, tuple(par
 
 
 @given(ANY)
+@quickly
 def test_an_action_parses_back(action: Action) -> None:
     assert Action.parse(str(action)) == action
 
 
 @given(ANY.filter(lambda action: "STEP" not in str(action)))
+@quickly
 def test_torch_reads_and_writes_the_same(action: Action) -> None:
     assert str(_Action.from_str(str(action))) == str(action)
 

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from partkit.pipeline_parallel import SCHEDULES, add_communication, make
 from partkit.pipeline_parallel.schedule import Schedule
-from tests.pipeline_parallel.sizes import some_of_each
+from tests.pipeline_parallel.sizes import quickly, some_of_each
 
 
 @given(st.sampled_from(SCHEDULES), st.integers(1, 4).map(lambda half: 2 * half), st.booleans())
+@quickly
 def test_a_schedule_parses_back(name: str, p: int, lowered: bool) -> None:
     schedule = make(name, p, 2 * p)
     schedule = add_communication(schedule) if lowered else schedule

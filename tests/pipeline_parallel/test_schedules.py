@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch.distributed.pipelining import schedules as torchs
 
@@ -19,6 +19,7 @@ from partkit.pipeline_parallel.costs import work
 from partkit.pipeline_parallel.passes import split_backward, take_overlaps_apart
 from partkit.pipeline_parallel.schedule import Schedule
 from partkit.pipeline_parallel.schedules.stepping import staleness, weight_versions
+from tests.pipeline_parallel.sizes import quickly
 
 SLOTS = Costs(backward=1)
 STEPS = Costs(forward=2, backward=4, step=1)
@@ -68,7 +69,7 @@ def makespan(name: str, *size: int, **costs: float) -> float:
 
 
 @given(**sizes, **times)
-@settings(max_examples=60, deadline=None)
+@quickly
 def test_gpipe_and_1f1b_take_m_plus_p_minus_1(p: int, m: int, f: int, i: int, w: int) -> None:
     """Huang et al. 2019, section 2.3; Narayanan et al. 2021, section 2.2.1."""
     for name in ("gpipe", "one_f_one_b"):
@@ -84,7 +85,7 @@ def test_bubble_of_four_stages_and_eight_microbatches() -> None:
 
 
 @given(p=st.integers(1, 5), groups=st.integers(1, 4), v=st.integers(1, 4), f=st.integers(1, 4), b=st.integers(1, 8))
-@settings(max_examples=50, deadline=None)
+@quickly
 def test_looped_stages_divide_the_bubble_by_v(p: int, groups: int, v: int, f: int, b: int) -> None:
     """Narayanan et al. 2021, section 2.2.2: the bubble is (p - 1)(F + B) / v of the times of a whole rank."""
     m = p * groups
@@ -93,6 +94,7 @@ def test_looped_stages_divide_the_bubble_by_v(p: int, groups: int, v: int, f: in
 
 
 @given(p=st.integers(1, 6), m=st.integers(1, 16))
+@quickly
 def test_case_m04_p12_microbatches_alive(p: int, m: int) -> None:
     assert peak_microbatches(make("one_f_one_b", p, m)) == tuple(min(m, p - s) for s in range(p))
     assert peak_microbatches(make("gpipe", p, m)) == (m,) * p
@@ -109,7 +111,7 @@ def test_case_m04_the_typed_figures() -> None:
 
 
 @given(p=st.integers(1, 6), more=st.integers(0, 12), **times)
-@settings(max_examples=60, deadline=None)
+@quickly
 def test_zero_bubble_h1_and_h2(p: int, more: int, f: int, i: int, w: int) -> None:
     """Qi et al. 2023: (p - 1)(F + I - W) and (p - 1)(F + I - 2W) while W is shorter than F and I; enough micro-batches for it to show."""
     low = min(f, i, w)  # the handcrafted orders are made for equal times: W no longer than the others
@@ -127,6 +129,7 @@ def test_zero_bubble_with_the_times_of_real_layers(f: int, i: int, w: int) -> No
 
 
 @given(p=st.integers(1, 6), m=st.integers(1, 14), kept=st.integers(0, 3))
+@quickly
 def test_memory_of_the_zero_bubble_schedules(p: int, m: int, kept: int) -> None:
     """Qi et al. 2023: max over stages of (p - s) M_B + s M_W, and of (2(p - s) - 1) M_B + 2s M_W, with M_B = 3."""
     costs, m = Costs(memory=3, weight_memory=kept), m + 2 * p
@@ -135,6 +138,7 @@ def test_memory_of_the_zero_bubble_schedules(p: int, m: int, kept: int) -> None:
 
 
 @given(p=st.integers(1, 6), more=st.integers(0, 8))
+@quickly
 def test_zb_v_has_no_bubble_and_the_memory_of_1f1b(p: int, more: int) -> None:
     schedule = make("zb_v", p, 2 * p - 1 + more)
     assert bubble_inside(simulate(schedule)) == 0
@@ -143,6 +147,7 @@ def test_zb_v_has_no_bubble_and_the_memory_of_1f1b(p: int, more: int) -> None:
 
 
 @given(half=st.integers(1, 4), units=st.integers(1, 4))
+@quickly
 def test_chimera_has_p_minus_2_idle_slots(half: int, units: int) -> None:
     """Li and Hoefler 2021, table 2: a share of (D - 2) / (2N + D - 2), activations of D/2 + 1 to D micro-batches."""
     p, m = 2 * half, 2 * half * units
@@ -154,11 +159,13 @@ def test_chimera_has_p_minus_2_idle_slots(half: int, units: int) -> None:
 
 
 @given(p=st.integers(1, 5), more=st.integers(0, 8))
+@quickly
 def test_dual_pipe_v_keeps_2p_plus_1(p: int, more: int) -> None:
     assert max(peak_memory(make("dual_pipe_v", p, 2 * p + 2 + more))) == 2 * p + 1
 
 
 @given(half=st.integers(1, 4), more=st.integers(0, 6))
+@quickly
 def test_dual_pipe_keeps_p_plus_1(half: int, more: int) -> None:
     """DeepSeek-AI 2024, table 2."""
     p = 2 * half
@@ -174,6 +181,7 @@ def test_dual_pipe_bubble(p: int) -> None:
 
 
 @given(p=st.integers(1, 6), m=st.integers(1, 12))
+@quickly
 def test_pipedream_gradients_are_p_minus_1_minus_s_steps_old(p: int, m: int) -> None:
     """Narayanan et al. 2019, section 3.3."""
     old = staleness(make("pipedream", p, m + p))
@@ -182,6 +190,7 @@ def test_pipedream_gradients_are_p_minus_1_minus_s_steps_old(p: int, m: int) -> 
 
 
 @given(p=st.integers(1, 5), batches=st.integers(2, 4), more=st.integers(0, 3))
+@quickly
 def test_pipedream_2bw_is_one_step_old_everywhere(p: int, batches: int, more: int) -> None:
     """W(t+1) = W(t) - lr * gradient(W(t-1)), and two versions at a time."""
     b = p + more

@@ -6,15 +6,15 @@ there is always another pair of actions for the rank to do, under which both mes
 
 eager_one_f_one_b(3, 6), a message as long as a forward:
 
-    rank 0  F0 F1 F2 F3 F4  .  .  .  .  .  .  . B0 -- F5  . B1 --  .  . B2 --  .  . B3 --  . B4 --  . B5 --
-    rank 1   .  . F0  . F1  . F2  .  . B0 -- F3  . B1 -- F4  . B2 -- F5  . B3 --  . B4 --  . B5 --  .  .  .
-    rank 2   .  .  .  . F0 B0 -- F1 B1 -- F2 B2 -- F3 B3 --  . F4 B4 --  . F5 B5 --  .  .  .  .  .  .  .  .
+    rank 0  F0 F1 F2 F3 F4  .  .  .  .  .  . B0 -- F5 B1 --  . B2 --  . B3 --  . B4 --  . B5 --
+    rank 1   .  . F0 F1 F2  .  .  . B0 -- F3 B1 -- F4 B2 -- F5 B3 --  . B4 --  . B5 --  .  .  .
+    rank 2   .  .  .  . F0 B0 -- F1 B1 -- F2 B2 -- F3 B3 -- F4 B4 -- F5 B5 --  .  .  .  .  .  .
 
 and one_f_one_b(3, 6) on the same link:
 
-    rank 0  F0 F1 F2  .  .  .  .  .  .  .  . B0 -- F3  . B1 -- F4  .  . B2 -- F5  .  . B3 --  .  .  . B4 --  .  . B5 --
-    rank 1   .  . F0  . F1  .  .  . B0 -- F2  . B1 --  . F3  . B2 --  . F4  . B3 --  . F5  . B4 --  .  . B5 --  .  .  .
-    rank 2   .  .  .  . F0 B0 -- F1 B1 --  .  . F2 B2 --  .  . F3 B3 --  .  . F4 B4 --  .  . F5 B5 --  .  .  .  .  .  .
+    rank 0  F0 F1 F2  .  .  .  .  .  .  .  . B0 -- F3 B1 -- F4  .  . B2 -- F5  .  . B3 --  . B4 --  .  .  . B5 --
+    rank 1   .  . F0 F1  .  .  .  . B0 -- F2 B1 --  .  . F3 B2 -- F4  .  . B3 -- F5 B4 --  .  .  . B5 --  .  .  .
+    rank 2   .  .  .  . F0 B0 -- F1 B1 --  .  . F2 B2 --  .  . F3 B3 -- F4 B4 --  .  . F5 B5 --  .  .  .  .  .  .
 
     makespan            as 1F1B if messages are free; less if they are not and m is large
     kept activations    min(m, 2(p - s) - 1) on stage s

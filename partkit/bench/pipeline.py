@@ -1,0 +1,49 @@
+"""Pipelines: how fast a schedule is simulated on paper.
+
+actions       everything in the lists of the ranks: computations, sends, receives
+million/s     actions over seconds of this process on a core, from the schedule to the finished trace; the best of some runs
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from partkit.bench._measure import Claim, done, options, progress
+from partkit.cluster import Link
+from partkit.pipeline_parallel import Costs, Schedule, make, simulate
+
+COSTS = Costs(activation_bytes=1000)
+LINK = Link(latency=0.01, bandwidth=1e5)
+WIDE = ("one_f_one_b", 512, 1024)
+SIZES: tuple[tuple[str, int, int], ...] = (WIDE, ("gpipe", 512, 1024), ("forward_only", 512, 1024), ("one_f_one_b", 64, 4096), ("zb_h1", 8, 256))
+QUICK_SIZES: tuple[tuple[str, int, int], ...] = (("one_f_one_b", 32, 64), ("zb_h1", 4, 8))
+
+
+def run(argv: Sequence[str]) -> dict[str, Any]:
+    """Measure; see the module's text for the words."""
+    chosen = options("pipeline", argv)
+    rows = [simulated(*size, repetitions=1 if chosen.quick else 5) for size in (QUICK_SIZES if chosen.quick else SIZES)]
+    done()
+    wide = rows[0]
+    claims = [Claim(f"a million actions of {wide['schedule']}, {wide['ranks']} x {wide['micro-batches']}", 1 / wide["million/s"], 1.0, "s")]
+    return {"simulate": rows, "claims": [claim.row() for claim in claims]}
+
+
+def simulated(name: str, ranks: int, microbatches: int, repetitions: int) -> dict[str, Any]:
+    """One line of the table."""
+    progress(f"simulating {name} on {ranks} ranks with {microbatches} micro-batches, {repetitions} times")
+    schedule = make(name, ranks, microbatches)
+    seconds = min(seconds_to_simulate(schedule) for _ in range(repetitions))
+    computed = sum(map(len, schedule.ranks))
+    actions = len(simulate(schedule, COSTS, LINK))  # each of them leaves an event
+    sizes = {"schedule": schedule.name, "ranks": ranks, "micro-batches": microbatches}
+    return {**sizes, "computations": computed, "actions": actions, "seconds": seconds, "million/s": actions / seconds / 1e6}
+
+
+def seconds_to_simulate(schedule: Schedule) -> float:
+    """Time of this process, so that others on the machine do not count."""
+    start = time.process_time()
+    simulate(schedule, COSTS, LINK)
+    return time.process_time() - start

@@ -1,0 +1,16 @@
+"""The benchmark of pipelines in its quick form."""
+
+from __future__ import annotations
+
+import json
+
+from partkit.bench import pipeline
+
+
+def test_simulation_is_measured() -> None:
+    found = pipeline.run(["--quick"])
+    first, second = found["simulate"]
+    assert (first["computations"], first["actions"]) == (2 * 32 * 64, 2 * 32 * 64 + 4 * 31 * 64)
+    assert second["schedule"] == "ZB-H1" and all(row["million/s"] > 0 for row in found["simulate"])
+    assert {row["holds"] for row in found["claims"]} <= {"yes", "NO"}
+    json.dumps(found)
