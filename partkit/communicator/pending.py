@@ -32,6 +32,7 @@ class Pending:
         "_group",
         "_kind",
         "_peer",
+        "_ranks",
         "_seq",
         "_site",
         "_span",
@@ -39,6 +40,7 @@ class Pending:
         "_tag",
         "_target",
         "_version",
+        "_waited",
         "_wire",
         "_work",
         "tensor",
@@ -47,6 +49,7 @@ class Pending:
     def __init__(
         self, comm: Communicator, kind: Kind, tensor: Tensor, peer: int, tag: str, target: Tensor | None = None, combine: Combine | None = None
     ) -> None:
+        self._ranks = comm.ranks
         self._context = context = comm._context
         self._kind: Kind = kind
         self._target = target  # the caller's own buffer, if the message can't be put straight into it
@@ -87,6 +90,7 @@ class Pending:
         if work is not None:
             context = self._context
             context.blocked_on = self
+            self._waited = context.transport.now()
             try:
                 work.wait()
             finally:
@@ -107,7 +111,17 @@ class Pending:
     def _note(self) -> None:
         context, tensor = self._context, self.tensor
         nbytes = tensor.numel() * tensor.element_size()
-        context.recorder.add(self._kind, self._start, context.transport.now(), self._peer, nbytes, self._seq, self._tag, self._span, self._site, self._group)
+        end = context.transport.now()
+        context.recorder.add(
+            self._kind, self._start, end, self._peer, nbytes, self._seq, self._tag, self._span, self._site, self._group, 0.0, self._waited
+        )
+
+    @property
+    def peer(self) -> int:
+        """Rank in the group of the other side; of a receive from anybody only once it is done."""
+        if self._peer < 0:
+            raise RuntimeError(f"{self.operation}: nobody knows yet who sends; wait() first")
+        return self._ranks.index(self._peer)
 
     @property
     def operation(self) -> Operation:

@@ -5,8 +5,8 @@
         rank 2   Recorder.add(...)  --'         while the run goes on
 
 A `Recorder` belongs to one rank and is cheap: one tuple appended for an event. A `Batch` is what travels. A `Trace` keeps
-the events of all ranks as columns of one numpy record array (61 bytes an event) and a table of strings, so that a million
-events are 61 MB and every summary is a few vector operations. Times are seconds since the start of the run, in the
+the events of all ranks as columns of one numpy record array (77 bytes an event) and a table of strings, so that a million
+events are 77 MB and every summary is a few vector operations. Times are seconds since the start of the run, in the
 clock that the trace names: "wall", "virtual" or "planned".
 
 A send and its receive carry the same (src, dst, tag, seq): `Trace.messages` pairs them, and each pair is an arrow.

@@ -17,7 +17,7 @@ FORMAT = "partkit trace"
 
 def save(trace: Trace, path: str | Path) -> Path:
     """Write the records as they are, and beside them what explains them."""
-    names = {"format": FORMAT, "version": 1, "size": trace.size, "clock": trace.clock, "strings": trace.strings}
+    names = {"format": FORMAT, "version": 2, "size": trace.size, "clock": trace.clock, "strings": trace.strings}
     header = json.dumps({**names, "sights": pack(trace.sights)})
     with open(path, "wb") as file:
         np.savez_compressed(file, rows=trace.columns, header=np.frombuffer(header.encode(), dtype=np.uint8))

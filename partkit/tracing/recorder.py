@@ -11,7 +11,7 @@ import numpy as np
 from partkit.tracing.events import KIND_CODE, RECORD, Columns, Kind
 from partkit.tracing.sights import Sight
 
-COLUMNS = ("rank", "kind", "start", "end", "peer", "nbytes", "seq", "tag", "span", "site", "group", "value")
+COLUMNS = ("rank", "kind", "start", "end", "peer", "nbytes", "seq", "tag", "span", "site", "group", "value", "waited")
 """What `Recorder.add` keeps of an event, in this order."""
 TEXT = {"tag", "span", "site", "group"}
 
@@ -58,10 +58,13 @@ class Recorder:
         site: str = "",
         group: str = "",
         value: float = 0.0,
+        waited: float | None = None,
     ) -> None:
         """Note one event. Times are absolute, in the transport's clock."""
         if self.enabled:
-            self._events.append((self.rank, KIND_CODE[kind], start, end, peer, nbytes, seq, tag, span, site, group, value))
+            if waited is None:
+                waited = start
+            self._events.append((self.rank, KIND_CODE[kind], start, end, peer, nbytes, seq, tag, span, site, group, value, waited))
 
     def see(self, sight: Sight) -> None:
         """Note what the rank holds; time absolute."""
@@ -79,7 +82,7 @@ class Recorder:
             return Batch([], np.empty(0, dtype=RECORD), (), sights) if sights else None
         strings, sites = self._strings, self._sites
         known, known_sites = len(strings), len(sites)
-        records = np.empty(len(rows), dtype=RECORD)
+        records = np.zeros(len(rows), dtype=RECORD)
         for name, column in zip(COLUMNS, zip(*rows, strict=True), strict=True):
             records[name] = _numbers(sites if name == "site" else strings, column) if name in TEXT else column
         return Batch(list(strings)[known:], records, list(sites)[known_sites:], sights)

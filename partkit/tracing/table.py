@@ -86,8 +86,8 @@ class Trace:
             rows = batch.records.copy()
             for column, table in (("tag", strings), ("span", strings), ("site", sites), ("group", strings)):
                 rows[column] = np.array(table, dtype=np.int32)[rows[column]]
-            rows["start"] -= self.origin
-            rows["end"] -= self.origin
+            for column in ("start", "end", "waited"):
+                rows[column] -= self.origin
             self._grow(self._count + len(rows))
             self._rows[self._count : self._count + len(rows)] = rows
             self._count += len(rows)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import torch
 
-from partkit.communicator import Communicator, RankContext, current
-from partkit.diagnosis import RankState, explain, name_ranks
+from partkit.communicator import Communicator, RankContext, current, describe
+from partkit.diagnosis import Operation, RankState, explain, name_ranks
 from partkit.tracing import Recorder, Trace
 from partkit.transport.simulated import Died, RandomState, Simulation, Stopped
 from partkit.worlds.errors import Failure, RankDied, name_sites, pack_failure, rank_error, ranks_stuck, site_name
@@ -144,9 +144,18 @@ class SimulatedRun:
 
     def _states(self) -> list[RankState]:
         """What each rank is doing when nothing can move any more."""
-        states = [context.state() for context in self._contexts]
+        states = [self._with_send(context.state()) for context in self._contexts]
         over = set(range(self.world.size)) - self._simulation.unfinished
         return [s._replace(status="finished", blocked_on=None, posted=()) if s.rank in over else name_sites(s) for s in states]
+
+    def _with_send(self, state: RankState) -> RankState:
+        """A rank that has run ahead of its sends stands at the end of its collective for one that nobody has taken."""
+        work = self._simulation.wires[state.rank].standing_for
+        if work is None or state.status == "blocked":
+            return state
+        site, tag = "" if state.call is None else state.call.site, work.tag.rpartition("|")[2]
+        send = Operation("send", work.peer, tag, describe(work.tensor), site, f"{work.tag}|{work.tensor.dtype}|{work.tensor.numel()}")
+        return state._replace(status="blocked", blocked_on=send, posted=(*state.posted, send))
 
     def _fill_trace(self) -> None:
         """Turn the marks of the events into seconds."""
@@ -155,7 +164,8 @@ class SimulatedRun:
             if batch is not None:
                 times = np.array(wire.times())
                 last = len(times) - 1  # a rank that was stuck never got to the end of its wait: what was open then ends where it stands
-                for column in ("start", "end"):
+                batch.records["begun"], batch.records["done"] = batch.records["start"], batch.records["end"]
+                for column in ("start", "end", "waited"):
                     batch.records[column] = times[np.minimum(batch.records[column].astype(np.int64), last)]
                 self.trace.append(batch._replace(new_sites=[site_name(site) for site in batch.new_sites]))
         self.trace.finished.set()
