@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from partkit.communicator import Communicator
-from partkit.functional.movement import Movement
+from partkit.functional.movement import Movement, stand_in
 
 
 def send(x: Tensor, comm: Communicator, dst: int, tag: str = "") -> Tensor:
@@ -45,7 +45,7 @@ def send(x: Tensor, comm: Communicator, dst: int, tag: str = "") -> Tensor:
         ...     world.run(step)
         [tensor([6.]), None]
     """
-    like = _template(x)
+    shape = x.shape
 
     def forward(x: Tensor) -> Tensor:
         comm.send(x, dst, tag)
@@ -55,7 +55,7 @@ def send(x: Tensor, comm: Communicator, dst: int, tag: str = "") -> Tensor:
         _name(tag),
         comm,
         forward,
-        adjoint=lambda _: recv(like(), comm, dst, _back(tag)),
+        adjoint=lambda y: recv(stand_in(shape, y), comm, dst, _back(tag)),
         group=(comm.world_rank, comm._peer(dst, "dst")),
     )
     return move(x)
@@ -65,7 +65,8 @@ def recv(buffer: Tensor, comm: Communicator, src: int, tag: str = "") -> Tensor:
     """Receive a tensor from ``src``; in backward, send the gradient. Adjoint of `send`.
 
     Args:
-        buffer: says dtype and shape of what will come; it is not filled.
+        buffer: says dtype and shape of what will come; it is not filled. For second derivatives it must depend on what they are
+            taken of, as ``x`` itself does.
         comm: the group in which ``src`` is counted.
         src: rank of ``comm``.
         tag: of the send.

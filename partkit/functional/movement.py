@@ -9,7 +9,7 @@ The adjoint is itself a movement of this package, so that the graph of a backwar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -125,6 +125,11 @@ class _Tie(Function):
     def backward(ctx: Any, *gradients: Any) -> tuple[Tensor, ...]:
         zeros = [torch.zeros((), dtype=dtype, device=device).expand(shape) for shape, dtype, device in ctx.shapes]
         return (*gradients, *zeros)
+
+
+def stand_in(shape: Sequence[int], gradient: Tensor) -> Tensor:
+    """What a rank passes on whose values don't count: any tensor of ``shape``, from which the graph goes on to ``gradient``."""
+    return tie(gradient.new_empty(tuple(shape)), gradient)
 
 
 def shared(gradient: Tensor, comm: Communicator, op: str) -> Tensor:

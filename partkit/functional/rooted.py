@@ -25,7 +25,7 @@ from partkit.collectives.pieces import Sizes, check_cut, with_extent
 from partkit.collectives.reducing import Op
 from partkit.communicator import Communicator
 from partkit.functional.collectives import known_sizes
-from partkit.functional.movement import Movement, check_linear, shared
+from partkit.functional.movement import Movement, check_linear, shared, stand_in
 
 
 def broadcast(x: Tensor, comm: Communicator, root: int = 0) -> Tensor:
@@ -90,7 +90,7 @@ def reduce(x: Tensor, comm: Communicator, root: int = 0, op: Op = "sum") -> Tens
         "reduce",
         comm,
         forward=lambda x: _or_empty(reducing.reduce(x, comm, root, op), x),
-        adjoint=lambda y: shared(broadcast(y if comm.rank == root else y.new_empty(shape), comm, root), comm, op),
+        adjoint=lambda y: shared(broadcast(y if comm.rank == root else stand_in(shape, y), comm, root), comm, op),
     )
     return move(x)
 
@@ -163,7 +163,7 @@ def gather(x: Tensor, comm: Communicator, root: int = 0, dim: int = 0, sizes: Si
         "gather",
         comm,
         forward=lambda x: _or_empty(gathering.gather(x, comm, root, dim, sizes), x),
-        adjoint=lambda y: scatter(y if comm.rank == root else y.new_empty(joined), comm, root, dim, sizes),
+        adjoint=lambda y: scatter(y if comm.rank == root else stand_in(joined, y), comm, root, dim, sizes),
     )
     return move(x)
 
