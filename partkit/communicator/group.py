@@ -7,17 +7,20 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from partkit.cluster import Cluster
 from partkit.communicator.context import RankContext
-from partkit.communicator.memory import inbox_for, packed
+from partkit.communicator.memory import check_dense, inbox_for, packed
 from partkit.communicator.naming import call_site
 from partkit.communicator.ongoing import Collective, Ongoing
-from partkit.communicator.pending import Pending
+from partkit.communicator.pending import Patience, Pending
 from partkit.mesh import Mesh
 from partkit.tracing import Event
 from partkit.transport.base import Combine
+from partkit.virtual_time import Computation
+from partkit.virtual_time.program import ANYBODY
 
 current: ContextVar[Communicator | None] = ContextVar("partkit_communicator", default=None)
 """The communicator of the rank whose function is running; for instruments that are handed none (`partkit.watch`)."""
@@ -82,15 +85,18 @@ class Communicator:
         """
         return Pending(self, "send", packed(x), self._peer(dst, "dst"), str(tag))
 
-    def irecv(self, buffer: Tensor, src: int, tag: str = "", combine: Combine | None = None) -> Pending:
+    def irecv(self, buffer: Tensor, src: int | None, tag: str = "", combine: Combine | None = None, timeout: float | None = None) -> Pending:
         """Start to fill ``buffer`` from rank ``src`` of this group. Its contents are undefined before ``wait()``.
 
         Args:
             buffer: shape and dtype of what comes; need not be contiguous.
-            src: group rank.
+            src: group rank; None, on simulated ranks, takes what is sent first: ``pending.peer`` says who it was.
             tag: only a send with the same tag, dtype and number of elements fills it.
             combine: ``combine(buffer, arrived)`` instead of overwriting: `torch.Tensor.add_` adds what comes in.
+            timeout: on simulated ranks: seconds after which ``wait()`` raises TimeoutError, if nobody has sent by then.
         """
+        if src is None or timeout is not None:
+            return self._irecv_first(buffer, src, tag, combine, timeout)
         if buffer.requires_grad:
             buffer = buffer.detach()
         inbox = inbox_for(buffer)
@@ -106,11 +112,11 @@ class Communicator:
             raise ValueError(f"rank {self.rank} sends to itself: send waits for the receive, so this would never end; use sendrecv")
         self.isend(x, dst, tag).wait()
 
-    def recv(self, buffer: Tensor, src: int, tag: str = "", combine: Combine | None = None) -> Tensor:
-        """Fill ``buffer`` from ``src``, or combine it with what comes; returns it."""
-        if self._peer(src, "src") == self.world_rank:
+    def recv(self, buffer: Tensor, src: int | None, tag: str = "", combine: Combine | None = None, timeout: float | None = None) -> Tensor:
+        """Fill ``buffer`` from ``src``, or combine it with what comes; returns it. Arguments: see `irecv`."""
+        if src is not None and self._peer(src, "src") == self.world_rank:
             raise ValueError(f"rank {self.rank} receives from itself: recv waits for the send, so this would never end; use sendrecv")
-        return self.irecv(buffer, src, tag, combine).wait()
+        return self.irecv(buffer, src, tag, combine, timeout).wait()
 
     def sendrecv(self, x: Tensor, dst: int, buffer: Tensor, src: int, tag: str = "", combine: Combine | None = None) -> Tensor:
         """Send ``x`` to ``dst`` while filling ``buffer`` from ``src``; returns the buffer. Never deadlocks in a ring.
@@ -171,17 +177,32 @@ class Communicator:
             context.span = outer
             context.recorder.add("span", start, context.transport.now(), tag=name, span=outer, site=call_site(), group=self.name)
 
-    def compute(self, name: str, *, seconds: float) -> None:
-        """Stand in for a computation that takes ``seconds`` of this world's time: the rank is busy, nothing is computed.
+    def compute(self, name: str, *, seconds: float | None = None, flops: float = 0.0, bytes: float = 0.0, dtype: str = "float32") -> None:
+        """Stand in for a computation: the rank is busy for as long as it takes, nothing is computed.
+
+        Args:
+            name: for the trace.
+            seconds: of this world's time; or else
+            flops: floating-point operations, and
+            bytes: moved between memory and the arithmetic units: the time follows from the rank's `Device` (on live ranks, of
+                ``comm.cluster``).
+            dtype: in which the operations are done; devices are not as fast in each.
 
         Raises:
-            ValueError: ``seconds`` is negative.
+            ValueError: a number is negative, or both ways are used, or none.
         """
-        if not seconds >= 0:
-            raise ValueError(f"compute({name!r}, seconds={seconds!r}): a duration is at least 0")
+        if (seconds is None) == (flops == bytes == 0):
+            raise ValueError(f"compute({name!r}): give seconds=..., or else flops=... and bytes=...")
+        if not ((seconds is None or seconds >= 0) and flops >= 0 and bytes >= 0):
+            raise ValueError(f"compute({name!r}, seconds={seconds!r}, flops={flops!r}, bytes={bytes!r}): a duration is at least 0, and so are the others")
         context, start = self._context, self._context.transport.now()
-        context.transport.sleep(seconds)
-        context.recorder.add("compute", start, context.transport.now(), tag=name, span=context.span, site=call_site(), group=self.name)
+        if seconds is not None:
+            context.transport.sleep(seconds)
+            value, counted = seconds, 0
+        else:
+            context.transport.sleep(self.cluster.device_of(self.world_rank).seconds(flops, bytes, dtype), Computation(flops, bytes, dtype))
+            name, value, counted = f"{name} [{dtype}]", flops, 1
+        context.recorder.add("compute", start, context.transport.now(), -1, int(bytes), counted, name, context.span, call_site(), self.name, value)
 
     def log(self, name: str, value: float) -> None:
         """Note a number (a loss, an accuracy) in the trace; a live curve shows it while the run goes on.
@@ -239,6 +260,15 @@ class Communicator:
         return self._context.transport.native_group(self.ranks)
 
     # -- helpers -------------------------------------------------------------------------------------------------
+
+    def _irecv_first(self, buffer: Tensor, src: int | None, tag: str, combine: Combine | None, timeout: float | None) -> Pending:
+        """A receive that depends on what comes first, or on when it comes."""
+        if timeout is not None and not timeout >= 0:
+            raise ValueError(f"timeout={timeout!r}: seconds to wait for a send, at least 0")
+        check_dense(buffer, "buffer")
+        inbox = torch.empty(buffer.shape, dtype=buffer.dtype, device=buffer.device)
+        peer = ANYBODY if src is None else self._peer(src, "src")
+        return Pending(self, "recv", inbox, peer, str(tag), buffer.detach(), combine, Patience(timeout))
 
     def _peer(self, rank: int, argument: str) -> int:
         if self._place is None:

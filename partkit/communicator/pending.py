@@ -6,7 +6,7 @@ people (`Pending.operation`) are made when somebody asks.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from torch import Tensor
 
@@ -17,6 +17,12 @@ from partkit.transport.base import Combine, Work
 
 if TYPE_CHECKING:
     from partkit.communicator.group import Communicator
+
+
+class Patience(NamedTuple):
+    """Of a receive that takes the first message to come: how long it waits for one."""
+
+    timeout: float | None
 
 
 class Pending:
@@ -47,7 +53,15 @@ class Pending:
     )
 
     def __init__(
-        self, comm: Communicator, kind: Kind, tensor: Tensor, peer: int, tag: str, target: Tensor | None = None, combine: Combine | None = None
+        self,
+        comm: Communicator,
+        kind: Kind,
+        tensor: Tensor,
+        peer: int,
+        tag: str,
+        target: Tensor | None = None,
+        combine: Combine | None = None,
+        first: Patience | None = None,
     ) -> None:
         self._ranks = comm.ranks
         self._context = context = comm._context
@@ -75,6 +89,8 @@ class Pending:
         self._work: Work | None
         if kind == "send":
             self._work = transport.isend(tensor, peer, self._wire)
+        elif first is not None:
+            self._work = transport.irecv_first(tensor, peer, self._wire, first.timeout)
         elif combine is None or target is not None:
             self._work = transport.irecv(tensor, peer, self._wire)
         else:
@@ -98,6 +114,8 @@ class Pending:
             context.progress += 1
             context.pending.pop(id(self), None)
             self._work = None
+            if self._peer < 0:
+                self._found(work)
             self._note()
             if self._target is not None:
                 (self._combine or Tensor.copy_)(self._target, self.tensor)
@@ -108,13 +126,18 @@ class Pending:
                 )
         return self.tensor if self._target is None else self._target
 
+    def _found(self, work: Work) -> None:
+        """A receive from anybody knows its sender now: it is the next message from there."""
+        peer: int = work.peer  # type: ignore[attr-defined]
+        counted = (self._kind, peer, self._tag, self._group)
+        self._peer, self._seq = peer, self._context.num_messages.get(counted, 0)
+        self._context.num_messages[counted] = self._seq + 1
+
     def _note(self) -> None:
         context, tensor = self._context, self.tensor
         nbytes = tensor.numel() * tensor.element_size()
         end = context.transport.now()
-        context.recorder.add(
-            self._kind, self._start, end, self._peer, nbytes, self._seq, self._tag, self._span, self._site, self._group, 0.0, self._waited
-        )
+        context.recorder.add(self._kind, self._start, end, self._peer, nbytes, self._seq, self._tag, self._span, self._site, self._group, 0.0, self._waited)
 
     @property
     def peer(self) -> int:

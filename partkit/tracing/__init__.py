@@ -16,6 +16,7 @@ A send and its receive carry the same (src, dst, tag, seq): `Trace.messages` pai
     recorder    one rank's events, on their way
     sights      what ranks held and sent, of runs that were recorded with values
     table       all ranks' events: columns, counts, pairs of messages
+    replay      the same run on another cluster, in virtual time
     files       traces in files: partkit's own, and Chrome's
 """
 

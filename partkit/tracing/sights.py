@@ -65,8 +65,8 @@ class Sight(NamedTuple):
     first: int = 0
     num_elements: int = 0
     """Elements ``first`` to ``first + num_elements`` of it."""
-    held: bool = False
-    """A posted send that waits until it is let go."""
+    number: int = -1
+    """Of a send that waits until it is let go: its number among those of its rank, from 0; else -1."""
     strips: tuple[Strip, ...] = ()
     """What is new or has changed since the rank's sight before."""
     gone: tuple[int, ...] = ()

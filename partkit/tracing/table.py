@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import cast, overload
+from typing import TYPE_CHECKING, cast, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,9 @@ import numpy.typing as npt
 from partkit.tracing.events import KIND_CODE, KINDS, RECORD, Clock, Columns, Event, Kind, Message
 from partkit.tracing.recorder import Batch, Recorder
 from partkit.tracing.sights import Sight
+
+if TYPE_CHECKING:
+    from partkit.tracing.replay import Durations, Hardware
 
 
 class Trace:
@@ -187,6 +190,24 @@ class Trace:
     def filter(self, keep: Callable[[Event], bool]) -> Trace:
         """A new, finished trace of the events for which ``keep`` is true."""
         return Trace.from_events((e for e in self.events if keep(e)), size=self.size, clock=self.clock)
+
+    def replay(self, cluster: Hardware, durations: Durations = "stated") -> Trace:
+        """The same run on another cluster, in virtual time, without running it again. See `partkit.tracing.replay`.
+
+        Args:
+            cluster: links and devices.
+            durations: what lies between messages: "stated" by ``comm.compute``, or "measured" by a live run's clock too.
+
+        Example:
+            >>> import torch, partkit as pk
+            >>> with pk.SimulatedWorld(2) as world:
+            ...     results = world.run(lambda comm: pk.all_reduce(torch.ones(1000), comm, algorithm="ring"))
+            >>> world.trace.replay(pk.Cluster(link=pk.Link(latency=0.25, bandwidth=8000))).makespan
+            1.0
+        """
+        from partkit.tracing.replay import replay
+
+        return replay(self, cluster, durations)
 
     # -- files ---------------------------------------------------------------------------------------------------
 

@@ -19,6 +19,8 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
+from partkit.virtual_time import Computation
+
 Combine = Callable[[Tensor, Tensor], object]
 """``combine(mine, arrived)`` changes ``mine``, element by element: `torch.Tensor.add_`, say."""
 
@@ -51,8 +53,21 @@ class Transport(Protocol):
     def irecv(self, buffer: Tensor, src: int, tag: str, combine: Combine | None = None) -> Work:
         """Start to fill ``buffer`` (contiguous) from world rank ``src``, or to combine it with what arrives."""
 
-    def sleep(self, seconds: float) -> None:
-        """Let ``seconds`` of this world's time pass on this rank."""
+    def irecv_first(self, buffer: Tensor, src: int, tag: str, timeout: float | None) -> Work:
+        """Start to fill ``buffer`` with what comes first.
+
+        Args:
+            buffer: contiguous.
+            src: world rank; negative for anybody. The ``peer`` of what is returned says who it was, once it is done.
+            tag: as in `irecv`.
+            timeout: seconds after which ``wait`` raises TimeoutError, if nobody has sent by then.
+
+        Raises:
+            RuntimeError: this wire can't.
+        """
+
+    def sleep(self, seconds: float, work: Computation | None = None) -> None:
+        """Let ``seconds`` of this world's time pass on this rank, or as long as it takes for ``work``, if the wire knows."""
 
     def enter(self) -> None:
         """This rank goes into a collective. Until it leaves, nobody can see in which order the ranks' code runs."""

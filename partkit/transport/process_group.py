@@ -27,6 +27,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from partkit.transport.base import Combine, Work
+from partkit.virtual_time import Computation
 
 c10d: Any = dist  # its stubs lack what is used here
 SEGMENT = 2**21
@@ -70,8 +71,14 @@ class ProcessGroupTransport:
 
     seconds = now
 
-    def sleep(self, seconds: float) -> None:
+    def sleep(self, seconds: float, work: Computation | None = None) -> None:
         time.sleep(seconds)
+
+    def irecv_first(self, buffer: Tensor, src: int, tag: str, timeout: float | None) -> Work:
+        raise RuntimeError(
+            "live ranks receive from a rank that they name (src=...), and wait for it without a time-out: a wait of gloo that runs out takes the "
+            "whole group with it. SimulatedWorld has both; live, a wait that can never end is found and explained"
+        )
 
     def enter(self) -> None:
         """Live ranks take their order from the machine."""

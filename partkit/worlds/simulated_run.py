@@ -15,7 +15,7 @@ from partkit.communicator import Communicator, RankContext, current, describe
 from partkit.diagnosis import Operation, RankState, explain, name_ranks
 from partkit.tracing import Recorder, Trace
 from partkit.transport.simulated import Died, RandomState, Simulation, Stopped
-from partkit.worlds.errors import Failure, RankDied, name_sites, pack_failure, rank_error, ranks_stuck, site_name
+from partkit.worlds.errors import MOST_LINES, Failure, RankDied, name_sites, pack_failure, rank_error, ranks_stuck, site_name
 from partkit.worlds.output import Output, StreamName, make_screen
 from partkit.worlds.results import Results
 from partkit.worlds.travel import pack_result, unpack
@@ -172,10 +172,12 @@ class SimulatedRun:
 
 
 def _died(dead: list[Dead], waiting: list[RankState]) -> RankDied:
+    """The exception for ranks that wait for others who have died."""
     lines = [f"rank {rank} died at {at:g} s, as the cluster's conditions say" for rank, at in sorted(dead)]
-    lines += [f"  rank {state.rank} still waits in {state.blocked_on}" for state in waiting[:8]]
-    ranks = [state.rank for state in waiting]
-    return X
+    lines += [f"  rank {state.rank} still waits in {state.blocked_on}" for state in waiting[:MOST_LINES]]
+    others = [state.rank for state in waiting[MOST_LINES:]]
+    lines += [f"  {name_ranks(others)} wait too"] if others else []
+    return RankDied("\n".join(lines), sorted(rank for rank, _ in dead), [state.rank for state in waiting])
 
 
 # -- what all ranks share --------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from torch import Tensor
 from partkit.transport.base import Combine
 from partkit.transport.simulated.work import Channel, Died, SimulatedWork, Stopped
 from partkit.virtual_time import Computation, Terms
-from partkit.virtual_time.program import ANYBODY, NEVER
+from partkit.virtual_time.program import NEVER
 
 if TYPE_CHECKING:
     from partkit.transport.simulated.simulation import Simulation
@@ -32,6 +32,8 @@ class SimulatedTransport:
         """How many collectives this rank is inside of: there it may run ahead of its sends."""
         self.untaken: list[SimulatedWork] = []
         """Sends that it has run ahead of."""
+        self.standing_for: SimulatedWork | None = None
+        """The message whose other side it stands still for."""
         self.choosing: list[SimulatedWork] = []
         """Its receives that take the first message to come, and are not done."""
         self._mortal = [rank for rank, death in enumerate(simulation.engine.deaths) if death < NEVER]
@@ -53,12 +55,8 @@ class SimulatedTransport:
         """Seconds for each value of `now` so far."""
         return self._simulation.engine.times[self.rank]
 
-    def sleep(self, seconds: float) -> None:
-        self.compute(float(seconds))
-
-    def compute(self, work: Computation | float) -> None:
-        """Work for as long as this rank's device needs for it."""
-        self.entries.append(work)
+    def sleep(self, seconds: float, work: Computation | None = None) -> None:
+        self.entries.append(float(seconds) if work is None else work)
         self._live_or_die()
 
     def isend(self, tensor: Tensor, dst: int, tag: str) -> SimulatedWork:
@@ -73,9 +71,8 @@ class SimulatedTransport:
         self._post(work, (src, self.rank, tag, buffer.dtype, buffer.numel()))
         return work
 
-    def irecv_first(self, buffer: Tensor, src: int | None, tag: str, timeout: float | None) -> SimulatedWork:
-        """Receive what comes first: from anybody (None), or before ``timeout`` seconds have passed. Its ``peer`` says who it was."""
-        work = SimulatedWork(self, buffer, ANYBODY if src is None else src, tag, False)
+    def irecv_first(self, buffer: Tensor, src: int, tag: str, timeout: float | None) -> SimulatedWork:
+        work = SimulatedWork(self, buffer, src, tag, False)
         return self._choose(work, NEVER if timeout is None else timeout)
 
     def _choose(self, work: SimulatedWork, timeout: float) -> SimulatedWork:
@@ -113,4 +110,6 @@ class SimulatedTransport:
     def stand_still_for(self, work: SimulatedWork) -> None:
         """Let others run until the other side of ``work`` has been posted."""
         work.needed = True
+        self.standing_for = work
         self._simulation.suspend(self.rank)
+        self.standing_for = None
