@@ -5,7 +5,8 @@
 
 The trace holds a compute event for each action, named as the schedule names it (``2F0``), and for each message that crosses
 ranks a send event and a receive event, named after the action that made it, from the moment when that side posts to the moment
-when the message is there. Its clock is "planned".
+when the message is there. A rank stands still for a message (``waited``) from the moment when it comes to the action that needs it.
+The clock of the trace is "planned".
 
 The model of time is that of the simulated world; see `partkit.virtual_time`.
 
@@ -94,9 +95,12 @@ def trace(t: Table, x: Messages, times: Times, nbytes: Ints) -> Trace:
     rows = np.zeros(n + 2 * k, dtype=RECORD)
     strings, tags = _names(t)
     made = tags[x.made_by]
-    _fill(rows[:n], "compute", {"rank": t.rank, "start": times.start, "end": times.end, "peer": np.full(n, -1), "tag": tags})
-    _fill(rows[n : n + k], "send", {"rank": x.src, "peer": x.dst, "start": times.sent, "end": times.arrived, "nbytes": nbytes, "tag": made})
-    _fill(rows[n + k :], "recv", {"rank": x.dst, "peer": x.src, "start": times.received, "end": times.arrived, "nbytes": nbytes, "tag": made})
+    came = np.where(x.used_by > t.first[x.dst], times.end[x.used_by - 1], 0.0)  # when the receiver came to the action that needs it
+    waited = np.minimum(np.maximum(came, times.received), times.arrived)
+    _fill(rows[:n], "compute", {"rank": t.rank, "start": times.start, "end": times.end, "waited": times.start, "peer": np.full(n, -1), "tag": tags})
+    message = {"end": times.arrived, "nbytes": nbytes, "tag": made}
+    _fill(rows[n : n + k], "send", {"rank": x.src, "peer": x.dst, "start": times.sent, "waited": times.sent, **message})
+    _fill(rows[n + k :], "recv", {"rank": x.dst, "peer": x.src, "start": times.received, "waited": waited, **message})
     rows = rows if np.isfinite(times.arrived).all() and np.isfinite(times.end).all() else rows[np.isfinite(rows["end"])]
     return Trace.from_columns(rows, strings, size=len(t.first) - 1, clock="planned")
 

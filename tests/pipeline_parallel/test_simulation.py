@@ -20,7 +20,7 @@ from partkit.pipeline_parallel.rules import needs
 from partkit.pipeline_parallel.schedule import Schedule
 from partkit.pipeline_parallel.simulation import message_bytes, seconds
 from partkit.pipeline_parallel.table import columns, table
-from partkit.tracing import Trace
+from partkit.tracing import KIND_CODE, Trace
 from tests.pipeline_parallel.sizes import all_sizes, quickly, some_of_each
 
 FREE = Link(0.0, inf)
@@ -51,6 +51,8 @@ def test_messages_start_when_both_sides_have_posted_and_end_when_they_are_there(
     [there, back] = trace.messages()
     assert (there.send.start, there.recv.start, there.recv.end, there.recv.nbytes, there.recv.tag) == (1, 0, 3, 10, "0F0")
     assert (back.send.start, back.recv.start, back.recv.end, back.recv.nbytes, back.recv.tag) == (6, 0, 10, 30, "1B0")
+    came = trace.columns["waited"][trace.columns["kind"] == KIND_CODE["recv"]]
+    assert sorted(came.tolist()) == [0, 1]  # rank 1 has nothing else to do; rank 0 has done 0F0
     assert trace.clock == "planned" and trace.finished.is_set()
 
 
