@@ -1,0 +1,104 @@
+"""A replay is what running there would have been: bit-equal times, for simulated runs; for live ones, their order and durations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import partkit as pk
+from partkit.cluster import Cluster, Device, Islands, Jitter, Link, SlowDevice, SlowLink
+from partkit.communicator import Communicator
+from partkit.tracing import Event, Trace
+from partkit.worlds.simulated import SimulatedWorld
+from partkit.worlds.world import World
+
+ELSEWHERE = {
+    "fast": Cluster(link=Link(1e-6, 1e11)),
+    "slow": Cluster(link=Link(1e-2, 1e5)),
+    "islands": Cluster(link=Link(1e-3, 1e6), topology=Islands((2, Link(1e-6, 1e9)))),
+    "troubled": Cluster(Device(1e9, 1e9, 1e9), Link(1e-4, 1e7), conditions=(Jitter(0.2), SlowLink(0, 1, 3.0, since=0.01), SlowDevice(2, 2.5))),
+}
+
+
+def everything(comm: Communicator) -> None:
+    """Collectives, spans, computations of both kinds, messages that overlap, ports that are fought for."""
+    comm.compute("forward", flops=1e6 * (comm.rank + 1), bytes=1e5)
+    with comm.span("step"):
+        pk.all_reduce(torch.ones(17), comm, algorithm="ring")
+        pk.all_reduce(torch.ones(5), comm, algorithm="naive")
+    others = [rank for rank in range(comm.size) if rank != comm.rank]
+    receives = [comm.irecv(torch.empty(100), rank, "all at once") for rank in others]
+    sends = [comm.isend(torch.ones(100), rank, "all at once") for rank in others]
+    comm.compute("overlap", seconds=1e-4 * comm.rank)
+    for pending in reversed([*receives, *sends]):
+        pending.wait()
+    comm.log("loss", 1.0)
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_a_simulated_run_replays_as_if_it_had_run_there(size: int, name: str) -> None:
+    here, there = SimulatedWorld(size), SimulatedWorld(size, ELSEWHERE[name])
+    here.run(everything)
+    there.run(everything)
+    replayed, ran = here.trace.replay(ELSEWHERE[name]), there.trace
+    for column in ("start", "end", "waited", "begun", "done", "kind", "peer"):
+        assert (replayed.columns[column] == ran.columns[column]).all(), column
+    assert replayed.clock == "virtual" and here.trace.replay(Cluster()).makespan == here.trace.makespan
+
+
+def test_a_saved_trace_replays_as_well(tmp_path: Any) -> None:
+    world = SimulatedWorld(3)
+    world.run(everything)
+    loaded = Trace.load(world.trace.save(tmp_path / "run.npz"))
+    assert (loaded.replay(ELSEWHERE["slow"]).columns == world.trace.replay(ELSEWHERE["slow"]).columns).all()
+
+
+@pytest.mark.live
+def test_a_live_run_has_a_virtual_clock_too(live_world: Callable[[int], World]) -> None:
+    """Two ranks on a crowded machine: the virtual clock shows what was stated, and nothing of the crowd."""
+
+    def pipeline(comm: Communicator) -> None:
+        for microbatch in range(3):
+            if comm.rank == 0:
+                comm.compute("forward", seconds=0.002)
+                comm.send(torch.ones(1), 1, str(microbatch))
+            else:
+                comm.recv(torch.empty(1), 0, str(microbatch))
+                comm.compute("forward", seconds=0.002)
+
+    world = live_world(2)
+    world.run(pipeline)
+    simulated = SimulatedWorld(2, Cluster(link=Link(0.001, 1e9)))
+    simulated.run(pipeline)
+    virtual = world.trace.replay(simulated.cluster)
+    assert virtual.makespan == simulated.trace.makespan
+    kinds = ("compute", "send", "recv")
+    assert [e[:5] for e in virtual.events if e.kind in kinds] == [e[:5] for e in simulated.trace.events if e.kind in kinds]
+    measured = world.trace.replay(simulated.cluster, "measured")
+    assert measured.makespan > virtual.makespan and world.trace.clock == "wall"
+
+
+def test_measured_durations_are_those_between_messages() -> None:
+    """Rank 0 works for 2 s, then sends; rank 1 posts early, works for 1 s meanwhile, waits."""
+    events = [Event(0, "send", 2.0, 2.5, peer=1, nbytes=8, tag="x"), Event(1, "recv", 0.0, 2.5, peer=0, nbytes=8, tag="x")]
+    trace = Trace.from_events(events)
+    cluster = Cluster(link=Link(0.25, float("inf")))
+    assert [(e.rank, e.start, e.end) for e in trace.replay(cluster, "measured").events] == [(1, 0.0, 2.25), (0, 2.0, 2.25)]
+    assert [(e.rank, e.start, e.end) for e in trace.replay(cluster).events] == [(0, 0.0, 0.25), (1, 0.0, 0.25)]
+
+
+def test_a_message_of_which_one_side_is_missing_takes_no_time() -> None:
+    trace = Trace.from_events([Event(0, "send", 0.0, 1.0, peer=1, nbytes=8), Event(1, "compute", 0.0, 1.0, tag="f")], size=2)
+    assert trace.replay(Cluster()).makespan == 0.0
+
+
+def test_unknown_durations_and_too_small_clusters_are_refused() -> None:
+    trace = Trace.from_events([], size=3)
+    with pytest.raises(ValueError, match="durations is 'stated' or 'measured'"):
+        trace.replay(Cluster(), "guessed")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="rank 2 has no device"):
+        trace.replay(Cluster([Device(1.0, 1.0, 1.0)] * 2))
