@@ -71,6 +71,14 @@ def test_equals_share_a_band_and_do_not_cross() -> None:
     assert len(alone.bands) == 1 and alone.crossovers == []
 
 
+def test_one_that_only_catches_up_does_not_take_over() -> None:
+    def at_least(floor: float) -> CostFunction:
+        return lambda numel, itemsize, size, link=LOOPBACK: Cost((1,), (numel,), 1, max(float(numel), floor))
+
+    found = assemble("broadcast", 2, UNIT, {"catches up": at_least(1e4), "ahead": at_least(10.0)})
+    assert [band.name for band in found.bands] == ["ahead"] and found.crossovers == []
+
+
 @given(st.lists(st.tuples(st.floats(1, 1e6), st.floats(1e-3, 1e3)), min_size=1, max_size=6))
 def test_the_band_at_any_size_has_the_fastest_curve(made: list[tuple[float, float]]) -> None:
     found = assemble("broadcast", 2, UNIT, {str(k): line(*one) for k, one in enumerate(made)})
