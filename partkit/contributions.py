@@ -41,6 +41,8 @@ Sets = npt.NDArray[np.int64]
 MOST_ELEMENTS = 4096
 """Memory up to which each element has a set of its own."""
 NOBODYS = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "zeros", "zeros_like", "new_zeros", "zero_"}
+SHAPED = {"ones_like", "full_like", "rand_like", "randn_like", "randint_like", "new_ones", "new_full"}
+"""Operators that read the shape of a tensor and none of its numbers."""
 MOVED = {"cat", "stack", "index", "index_select", "gather", "take", "masked_select", "flip", "roll", "repeat", "tril", "triu", "_unsafe_view"}
 REDUCED = {"sum", "mean", "prod", "amax", "amin", "any", "all", "logsumexp"}
 OVERWRITES = {"copy_", "fill_", "zero_", "normal_", "uniform_", "random_", "bernoulli_", "exponential_"}
@@ -148,6 +150,11 @@ class Contributions(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     # -- the rules -----------------------------------------------------------------------------------------------
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Asked by torch, which otherwise imports its compiler (2 s) at the first operator, to keep it away from what is below."""
+        return False
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None) -> Any:
         kwargs = kwargs or {}
         if self._aside:
@@ -169,7 +176,7 @@ class Contributions(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """What an operator that read ``before`` leaves in ``result``."""
         if name in NOBODYS:
             return np.array(0)
-        if not before:
+        if not before or name in SHAPED:
             return np.array(self.own)
         if result.numel() <= MOST_ELEMENTS and all(sets.size <= MOST_ELEMENTS for sets in before):
             if name in MOVED:

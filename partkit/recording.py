@@ -8,7 +8,7 @@ Nothing in an algorithm or in the communicator knows of it: while it goes on, an
 
     Communicator -> Pending -> RecordingTransport.isend(chunk, dst, tag)
                                  [1] a sight: what this rank holds, which elements are about to go
-                                 [2] if messages are held: wait until this one is let go
+                                 [2] if messages are held: that is all, until somebody lets this one go
                                  [3] the sets of ranks whose data is in the chunk go first, under a tag of their own
                                  [4] the chunk goes, as it would without recording
 
@@ -23,6 +23,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from itertools import count
+from queue import SimpleQueue
 from typing import Any, cast
 
 import numpy as np
@@ -47,7 +49,8 @@ def record(comm: Communicator, *, values: int = MOST_VALUES, held: bool = False)
     Args:
         comm: any communicator of this rank; messages of all of them are recorded.
         values: tensors of up to so many elements are recorded with their values.
-        held: each send waits until the kernel lets it go (`partkit.MessageStepper.pause` does).
+        held: messages stay with their sender until the kernel lets them go (`partkit.MessageStepper.pause` does). A rank goes on
+            until it needs what does not come.
 
     Raises:
         ValueError: the world is too large, ``values`` is negative, or messages cannot be held in this world.
@@ -92,13 +95,14 @@ class RecordingTransport:
         context: the rank's.
         who: keeps track of whose data is where.
         values: most elements of a small tensor.
-        held: whether sends wait until they are let go.
+        held: whether messages stay here until they are let go.
     """
 
     def __init__(self, context: RankContext, who: Contributions, values: int, *, held: bool) -> None:
         self._context, self._wire, self._who = context, context.transport, who
         self._values = values
         self._gate = context.gate if held else None
+        self._numbers = count()
         self._seen: dict[int, Strip] = {}
 
     def __getattr__(self, name: str) -> Any:
@@ -106,25 +110,33 @@ class RecordingTransport:
         return getattr(self._wire, name)
 
     def isend(self, tensor: Tensor, dst: int, tag: str) -> Work:
-        """Note it, wait for leave, send whose data it is, send it."""
-        pending = self._posted()
-        self.see("post", pending, held=self._gate is not None)
-        if self._gate is not None:
-            self._gate.wait()
-            self.see("go", pending)
+        """Note it; send whose data it is, and it, at once or when it is let go."""
+        pending = self._posted(tag)
         sets = np.array(self._who.of(tensor)).ravel() if self._is_small(tensor) else np.array([union([self._who.of(tensor)])])
-        with self._who.aside():
-            ahead = self._wire.isend(torch.from_numpy(sets), dst, _shadow(tensor, tag))
-            return _Recorded(self, pending, self._wire.isend(tensor, dst, _recorded(tag)), ahead, None)
+        held = self._gate is not None and dst != self._wire.rank  # what a rank sends to itself does not leave it
+        number = next(self._numbers) if held else -1
+        sight = self.see("post", pending, number)
+
+        def post() -> list[Work]:
+            if held:
+                self._context.recorder.see(sight._replace(moment="go", time=self._wire.now(), strips=(), gone=()))
+            return [self._wire.isend(torch.from_numpy(sets), dst, _shadow(tensor, tag)), self._wire.isend(tensor, dst, _recorded(tag))]
+
+        with self._who.aside():  # not in `post`, which another thread may call, while this one computes
+            if self._gate is None or not held:
+                return _Recorded(self, pending, post(), None)
+            later = _Later(post)
+            self._gate.hold(later.post, (dst, tag, tensor.dtype, tensor.numel()))
+            return _Recorded(self, pending, [later], None)
 
     def irecv(self, buffer: Tensor, src: int, tag: str) -> Work:
         """Note it, and be ready for it and for whose data it is."""
-        pending = self._posted()
+        pending = self._posted(tag)
         self.see("post", pending)
         with self._who.aside():
             sets = torch.from_numpy(np.zeros(buffer.numel() if self._is_small(buffer) else 1, dtype=np.int64))
-            ahead = self._wire.irecv(sets, src, _shadow(buffer, tag))
-            return _Recorded(self, pending, self._wire.irecv(buffer, src, _recorded(tag)), ahead, sets)
+            works = [self._wire.irecv(sets, src, _shadow(buffer, tag)), self._wire.irecv(buffer, src, _recorded(tag))]
+        return _Recorded(self, pending, works, sets)
 
     def aside(self) -> AbstractContextManager[None]:
         """What is computed inside is the wire's, not the rank's."""
@@ -134,11 +146,13 @@ class RecordingTransport:
         """The buffer holds the data of ``sets`` now."""
         self._who.put(buffer, sets.numpy().reshape(buffer.shape) if self._is_small(buffer) else sets.numpy()[0])
 
-    def see(self, moment: Moment, pending: Pending | None = None, *, held: bool = False) -> None:
-        """Note what this rank holds at this moment."""
+    def see(self, moment: Moment, pending: Pending | None = None, number: int = -1) -> Sight:
+        """Note what this rank holds at this moment, and at which message it is."""
         context = self._context
         strips, gone = self._look()
-        sight = Sight(self._wire.rank, moment, self._wire.now(), held=held, strips=strips, gone=gone)
+        if moment == "end" and not any(who & ~self._who.own for strip in self._seen.values() for who in strip.who):
+            gone = ()  # the function kept nothing of what it got: show what it had
+        sight = Sight(self._wire.rank, moment, self._wire.now(), number=number, strips=strips, gone=gone)
         if pending is not None:
             tensor, operation = pending.tensor, pending.operation
             memory = self._who.memory(tensor)
@@ -157,10 +171,13 @@ class RecordingTransport:
                 num_elements=tensor.numel(),
             )
         context.recorder.see(sight)
+        return sight
 
-    def _posted(self) -> Pending:
-        """The message that is being posted: the newest of those under way."""
-        return next(reversed(self._context.pending.values()))
+    def _posted(self, tag: str) -> Pending:
+        """The message that is being posted: the newest of those under way. The supervisor gets to know that it is recorded."""
+        pending = next(reversed(self._context.pending.values()))
+        pending._wire = _recorded(tag)
+        return pending
 
     def _is_small(self, tensor: Tensor) -> bool:
         return tensor.numel() <= self._values
@@ -179,16 +196,38 @@ class RecordingTransport:
 class _Recorded:
     """A message and the sets that go before it, until both are done."""
 
-    def __init__(self, recorder: RecordingTransport, pending: Pending, work: Work, ahead: Work, sets: Tensor | None) -> None:
-        self._recorder, self._pending, self._work, self._ahead, self._sets = recorder, pending, work, ahead, sets
+    def __init__(self, recorder: RecordingTransport, pending: Pending, works: Sequence[Work], sets: Tensor | None) -> None:
+        self._recorder, self._pending, self._works, self._sets = recorder, pending, works, sets
 
     def wait(self) -> None:
         with self._recorder.aside():
-            self._work.wait()
-            self._ahead.wait()
+            for work in self._works:
+                work.wait()
             if self._sets is not None:
                 self._recorder.arrived(self._pending.tensor, self._sets)
         self._recorder.see("done", self._pending)
+
+
+class _Later:
+    """A message that another thread puts on the wire some time."""
+
+    def __init__(self, post: Callable[[], list[Work]]) -> None:
+        self._post = post
+        self._posted: SimpleQueue[list[Work] | Exception] = SimpleQueue()  # its get can be interrupted
+
+    def post(self) -> None:
+        """Put it on the wire; whoever waits for it hears of a failure."""
+        try:
+            self._posted.put(self._post())
+        except Exception as problem:
+            self._posted.put(problem)
+
+    def wait(self) -> None:
+        works = self._posted.get()
+        if isinstance(works, Exception):
+            raise works
+        for work in works:
+            work.wait()
 
 
 def _strip(memory: Memory) -> Strip:

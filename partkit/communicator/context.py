@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Protocol
 
 from partkit.cluster import Cluster
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 class Gate(Protocol):
     """Holds sends until somebody lets them go (`partkit.recording`)."""
 
-    def wait(self) -> None:
-        """Hold the next send until it may go."""
+    def hold(self, post: Callable[[], None], channel: Hashable) -> None:
+        """Call ``post`` once the next send may go; messages of one channel keep their order."""
 
 
 class RankContext:

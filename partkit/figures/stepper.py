@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from partkit.tracing import Event, Sight, Strip, Trace
+from partkit.tracing import KIND_CODE, Event, Sight, Strip, Trace
 
 MOST_STEPS = 2000
 """Messages of a story."""
@@ -98,16 +98,27 @@ def story(trace: Trace) -> Story:
         >>> [(step.src, step.dst, step.round) for step in story(Trace.from_events(events)).steps]
         [(0, 1, 1), (1, 0, 1)]
     """
-    sights = list(trace.sights)
-    pairs, rounds, num_pairs = _ordered(trace, by_arrival=any(sight.held for sight in sights))
+    sights, is_over = list(trace.sights), trace.finished.is_set()
+    if sights and not is_over:
+        trace = _with_sends_under_way(trace)
+    pairs, rounds, num_pairs = _ordered(trace, by_arrival=any(sight.number >= 0 for sight in sights))
     sends = [trace.event(trace.columns[row]) for row in pairs[:, 0]]
     order = {_key_of(send): index for index, send in enumerate(sends)}
     by_rank = [[sight for sight in sights if sight.rank == rank] for rank in range(trace.size)] if sights else []
     payloads = _payloads(by_rank)
     steps = tuple(_step(send, int(number), payloads) for send, number in zip(sends, rounds, strict=True))
     boards = tuple(_boards(own, order) for own in by_rank)
-    waiting = () if trace.finished.is_set() else tuple(_waiting(by_rank))
+    waiting = () if is_over else tuple(_waiting(by_rank))
     return Story(trace.size, steps, boards, waiting, bool(sights), num_pairs - len(steps))
+
+
+def _with_sends_under_way(trace: Trace) -> Trace:
+    """A message counts once it has arrived, also if its sender has not waited for it yet and so has noted nothing."""
+    rows = trace.columns
+    received = np.setdiff1d(np.flatnonzero(rows["kind"] == KIND_CODE["recv"]), trace.pairs()[:, 1])
+    sends = rows[received].copy()
+    sends["kind"], sends["rank"], sends["peer"] = KIND_CODE["send"], rows["peer"][received], rows["rank"][received]
+    return Trace.from_columns(np.concatenate((rows, sends)), trace.strings, size=trace.size, clock=trace.clock)
 
 
 # -- order -----------------------------------------------------------------------------------------------------------
@@ -233,10 +244,8 @@ def _relevant(sights: list[Sight]) -> set[int]:
 
 
 def _waiting(by_rank: list[list[Sight]]) -> Iterable[Waiting]:
-    """Sends that are not done, in the order of their ranks."""
+    """Sends that are not done on either side, in the order of their ranks."""
+    done = {_key(sight) for sights in by_rank for sight in sights if sight.moment == "done"}
     for sights in by_rank:
         under_way = {_key(sight): sight for sight in sights if sight.moment in ("post", "go") and sight.kind == "send"}
-        for sight in sights:
-            if sight.moment == "done" and sight.kind == "send":
-                under_way.pop(_key(sight), None)
-        yield from (Waiting(sight, sight.moment == "post" and sight.held) for sight in under_way.values())
+        yield from (Waiting(sight, sight.moment == "post" and sight.number >= 0) for key, sight in under_way.items() if key not in done)

@@ -148,7 +148,8 @@ def places(size: int, mesh: Mesh | None = None) -> list[list[float]]:
     if mesh is None and size > 8:
         return [_on_square(8 * rank / size) for rank in range(size)]
     if mesh is None:
-        return [[round(sin(2 * pi * rank / size), 9), -round(cos(2 * pi * rank / size), 9)] for rank in range(size)]
+        xs, ys = ([turn(2 * pi * rank / size) for rank in range(size)] for turn in (sin, cos))
+        return [[round(x / max(1e-9, *xs), 9), round(1 - 2 * (y - min(ys)) / max(1e-9, max(ys) - min(ys)), 9)] for x, y in zip(xs, ys, strict=True)]
     if mesh.size != size:
         raise ValueError(f"MessageStepper(mesh={mesh!r}): this mesh has {count(mesh.size, 'rank')}, the run {size}")
     across = list(mesh.axes.values())[-1]
@@ -203,7 +204,7 @@ def spec(told: Story) -> dict[str, Any]:
         "boards": [[board(b) for b in boards] for boards in told.boards],
         "waiting": [
             [w.sight.rank, w.sight.peer, w.sight.nbytes, texts(w.sight.tag), texts(w.sight.what), int(w.held), sets(w.sight.who), w.sight.strip, w.sight.first]
-            + [w.sight.num_elements]
+            + [w.sight.num_elements, w.sight.number]
             for w in told.waiting
         ],
         "recorded": told.recorded,
@@ -225,13 +226,11 @@ class StepperEncoder:
 
     Attributes:
         num_events: blocks so far.
-        num_held: by rank the sends that were posted in order to be held.
     """
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self.num_events = 0
-        self.num_held: dict[int, int] = {}
         self.story = story(Trace(trace.size, clock=trace.clock))
         self._seen = (-1, -1, False)
 
@@ -247,6 +246,5 @@ class StepperEncoder:
             return b""
         self._seen = seen
         self.story = story(self.trace)
-        self.num_held = {rank: sum(s.rank == rank and s.held for s in self.trace.sights) for rank in range(self.trace.size)}
         self.num_events += 1
         return pack({"n": self.num_events, **spec(self.story)}, [])

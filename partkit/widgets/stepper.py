@@ -19,6 +19,7 @@ import traitlets
 from partkit.figures.stepper_bundle import StepperEncoder, bundle, places
 from partkit.figures.stepper_still import RANK_COLORS
 from partkit.mesh import Mesh
+from partkit.tracing import Sight
 from partkit.widgets.assets import read, script
 from partkit.widgets.feed import Feed
 from partkit.widgets.live import LiveView
@@ -96,10 +97,11 @@ class MessageStepper(LiveView):
 
     @classmethod
     def pause(cls, world: Any, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> MessageStepper:
-        """Start ``fn(comm, *args, **kwargs)`` on every rank of ``world``; each waits before each send until it is let go.
+        """Start ``fn(comm, *args, **kwargs)`` on every rank of ``world``; messages stay with their sender until they are let go.
 
-        Returns at once. Let messages go in the picture, or with `let`; `run_on` lets all go, `stop` ends the run. Its results are
-        ``stepper.run.wait()``. Where nobody can step (``PARTKIT_STATIC=1``, no notebook) nothing is held.
+        Returns at once; ranks go on until they need what does not come. Let messages go in the picture, or with `let`; `run_on` lets
+        all go, `stop` ends the run. Its results are ``stepper.run.wait()``. Where nobody can step (``PARTKIT_STATIC=1``, no notebook)
+        nothing is held.
 
         Raises:
             RuntimeError: another run goes on in this world.
@@ -132,18 +134,21 @@ class MessageStepper(LiveView):
     @property
     def waiting(self) -> list[tuple[int, int]]:
         """Source and destination of each message that is held now."""
-        return [(one.sight.rank, one.sight.peer) for one in self._encoder.story.waiting if one.held]
+        return [(one.rank, one.peer) for one in self._held()]
 
-    def let(self, rank: int) -> None:
-        """Let the message go that ``rank`` waits to send.
+    def let(self, src: int, dst: int | None = None) -> None:
+        """Let the message go that ``src`` wants to send (to ``dst``, if several wait).
 
         Raises:
-            ValueError: no message of this rank is held.
+            ValueError: there is none that is held.
         """
-        if rank not in [src for src, _ in self.waiting]:
-            held = ", ".join(f"{src} -> {dst}" for src, dst in self.waiting)
-            raise ValueError(f"let({rank!r}): no message of rank {rank!r} is held" + (f"; these are: {held}" if held else ""))
-        self._run.allow({rank: self._encoder.num_held[rank]})
+        for one in self._held():
+            if one.rank == src and dst in (None, one.peer):
+                self._run.allow({src: (one.number,)})
+                return
+        held = ", ".join(f"{a} -> {b}" for a, b in self.waiting)
+        there = "" if dst is None else f" to rank {dst}"
+        raise ValueError(f"no message of rank {src}{there} is held; " + (f"these are: {held}" if held else "none is"))
 
     def run_on(self) -> None:
         """Hold no message any more."""
@@ -153,7 +158,7 @@ class MessageStepper(LiveView):
     def hold(self) -> None:
         """Hold messages again, from now on."""
         if self._run is not None:
-            self._run.allow(dict(self._encoder.num_held))
+            self._run.allow(dict.fromkeys(range(self.trace.size), ()))
 
     def stop(self) -> None:
         """End the run on all ranks; their variables stay."""
@@ -162,11 +167,10 @@ class MessageStepper(LiveView):
 
     # -- what a live view needs ----------------------------------------------------------------------------------
 
-    @property
-    def _encoder(self) -> StepperEncoder:
+    def _held(self) -> list[Sight]:
         encoder = self._feed.encoder
         assert isinstance(encoder, StepperEncoder)
-        return encoder
+        return [one.sight for one in encoder.story.waiting if one.held]
 
     def grew(self, block: bytes, first: int) -> None:
         """Send the story so far to all browsers; it replaces the one before."""
@@ -174,9 +178,9 @@ class MessageStepper(LiveView):
         super().grew(block, first)
 
     def _hear(self, message: dict[str, Any]) -> None:
-        kind, rank = message.get("type"), message.get("rank")
-        if kind == "let" and rank in [src for src, _ in self.waiting]:
-            self.let(int(rank))
+        kind = message.get("type")
+        if kind == "let" and self._run is not None:
+            self._run.allow({int(message["rank"]): (int(message["number"]),)})
         elif kind == "run":
             self.run_on()
         elif kind == "hold":

@@ -1,46 +1,81 @@
-"""A gate before the sends of a rank, for runs that are stepped: the rank's main thread waits in it, the kernel opens it.
+"""A gate on the wire of a rank, for runs that are stepped: messages wait in it, the kernel lets them go one by one.
 
-    rank's main thread     gate.wait()                      its n-th send waits until n < allowed
-    rank's watcher         gate.allow(3)  <-- Allow(3)      the first three may go
-    kernel                 run.allow(rank, 3)               run.allow() lets all go
+    rank's main thread     gate.hold(post, channel)           its n-th send waits; the rank goes on until it needs what does not come
+    rank's watcher         gate.allow((2, 5))  <-- Allow      the sends number 2 and 5 are posted, by this thread
+    kernel                 run.allow({rank: (2, 5)})          run.allow() opens the gate for all
 
-How many may go is told as a total, so that an order that comes twice, or late, lets no message go unseen.
-A rank that waits here counts as running: nothing is stuck as long as somebody can let it go.
+Messages are named by number, so that an order that comes twice, or late, lets nothing else go. Messages of one channel keep their
+order: with one go those before it. A send in the gate counts as posted, for the rank it is: if its receive is there too nothing is
+stuck, however long nobody lets it go; and a deadlock is one in the gate as well.
 """
 
 from __future__ import annotations
 
-from partkit.worlds.bell import Bell
+import threading
+from collections.abc import Callable, Hashable
+from typing import NamedTuple
 
-LOOK_SECONDS = 1.0
+
+class _Held(NamedTuple):
+    post: Callable[[], None]
+    channel: Hashable
 
 
 class Gate:
-    """Counts the sends of one rank, and holds those that may not go yet.
+    """Holds the sends of one rank.
 
     Example:
         >>> gate = Gate()
-        >>> gate.allow(1)
-        >>> gate.wait()
+        >>> for name in "abc":
+        ...     gate.hold(lambda name=name: print("posted", name), channel=name)
+        >>> gate.allow((1,))
+        posted b
+        >>> gate.allow(None)
+        posted a
+        posted c
     """
 
     def __init__(self) -> None:
-        self._changed = Bell()
-        self._num_asked = 0
-        self._allowed: int | None = 0
+        self._lock = threading.Lock()  # also round posting: what the two threads post stays in order
+        self._held: dict[int, _Held] = {}
+        self._number = 0
+        self._open = False
 
     def close(self) -> None:
-        """Count from zero, and let nothing go: another run begins."""
-        self._num_asked, self._allowed = 0, 0
+        """Another run begins: forget what is held, count from zero."""
+        with self._lock:
+            self._held.clear()
+            self._number, self._open = 0, False
 
-    def allow(self, upto: int | None) -> None:
-        """Let the first ``upto`` sends of the run go; None for all. From any thread."""
-        self._allowed = upto
-        self._changed.ring()
+    def hold(self, post: Callable[[], None], channel: Hashable) -> None:
+        """Call ``post`` once this send, the next in number, may go; at once if the gate is open.
 
-    def wait(self) -> None:
-        """Hold the next send until it may go. From one thread; an exception raised in it, by a stop button, ends the wait."""
-        number = self._num_asked
-        self._num_asked += 1
-        while (allowed := self._allowed) is not None and number >= allowed:
-            self._changed.wait(LOOK_SECONDS)
+        Args:
+            post: puts the message on the wire; must not raise.
+            channel: messages of one channel keep their order.
+        """
+        with self._lock:
+            self._held[self._number] = _Held(post, channel)
+            self._number += 1
+            if self._open:
+                self._post_all()
+
+    def allow(self, numbers: tuple[int, ...] | None) -> None:
+        """Let these sends go and hold all others; None: let all go, now and from now on. From any thread."""
+        with self._lock:
+            self._open = numbers is None
+            if numbers is None:
+                self._post_all()
+            for number in numbers or ():
+                self._post_up_to(number)
+
+    def _post_all(self) -> None:
+        while self._held:
+            self._held.pop(next(iter(self._held))).post()
+
+    def _post_up_to(self, number: int) -> None:
+        """Post one, and before it those of its channel that were held before it."""
+        if number in self._held:
+            channel = self._held[number].channel
+            for each in [n for n, held in self._held.items() if n <= number and held.channel == channel]:
+                self._held.pop(each).post()

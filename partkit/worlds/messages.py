@@ -62,11 +62,11 @@ class Failed(NamedTuple):
 
 
 class Allow(NamedTuple):
-    """Let sends of a stepped run go (`partkit.worlds.gate`)."""
+    """Let messages of a stepped run go (`partkit.worlds.gate`)."""
 
     run: int
-    upto: int | None
-    """The first so many of the rank's sends; None for all."""
+    numbers: tuple[int, ...] | None
+    """These of the rank's sends; None for all, now and from now on."""
 
 
 class Abort(NamedTuple):

@@ -174,7 +174,7 @@ class Rank:
             self._abort(message.run)
         elif isinstance(message, Allow):
             if message.run == self._expected:
-                self._gate.allow(message.upto)
+                self._gate.allow(message.numbers)
         else:
             self._gate.close()
             self._expected = message.run if isinstance(message, Task) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -145,10 +145,14 @@ class Run:
         self.changed.wait_for(lambda: self.done, timeout=5)
         self.seen = True
 
-    def allow(self, upto: dict[int, int] | None = None) -> None:
-        """Let messages go that are held (`partkit.recording`): by rank how many of its sends, in all; all of all ranks by default."""
-        ranks = range(self.world.size) if upto is None else upto
-        self._tell({rank: Allow(self.number, None if upto is None else upto[rank]) for rank in ranks})
+    def allow(self, numbers: Mapping[int, Collection[int]] | None = None) -> None:
+        """Let messages go that are held (`partkit.recording`).
+
+        Args:
+            numbers: by rank the numbers of its sends; all others of that rank are held. None opens the gates of all ranks.
+        """
+        everyone: dict[int, object] = {rank: Allow(self.number, None) for rank in range(self.world.size)}
+        self._tell(everyone if numbers is None else {rank: Allow(self.number, tuple(own)) for rank, own in numbers.items()})
 
     def to_background(self) -> None:
         """Claim a place for the output in the cell that is running now: the run goes on after the cell."""

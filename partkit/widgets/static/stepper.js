@@ -72,7 +72,7 @@ class View {
     const { store } = this;
     this.frame = 0;
     if (this.run !== store.run) Object.assign(this, { run: store.run, shown: -1 });
-    if (this.follow) this.go(store.steps.length, true);
+    if (store.follow) this.go(store.steps.length, true);
     this.fit();
     const k = this.position, forward = this.shown >= 0 && k - this.shown === store.current(k, this.unit).length;
     if (k !== this.shown) Object.assign(this, { shown: k, began: forward && !this.calm.matches ? performance.now() : -FLIGHT });
@@ -81,7 +81,7 @@ class View {
     if (flight < 1) this.schedule();
     this.say(k);
     if (!this.table.hidden) this.fill(k);
-    Object.assign(this.over.dataset, { painted: k, frames: ++this.frames });
+    Object.assign(this.over.dataset, { painted: flight < 1 ? "" : k, frames: ++this.frames });
   }
 
   paint(k, flight) {
@@ -124,7 +124,7 @@ class View {
     this.holding.hidden = !this.held || !this.store.waiting.length;
     for (const one of this.store.waiting) {
       const button = make("button", this.holding, dots(`${one.src} → ${one.dst}`, one.what, one.tag) + (one.held ? "" : " · on its way"));
-      Object.assign(button, { type: "button", disabled: !one.held, title: "Let this message go", onclick: () => { this.let([one]); this.over.focus({ preventScroll: true }); } });
+      Object.assign(button, { disabled: !one.held, title: "Let it go", onclick: () => { this.let([one]); this.over.focus({ preventScroll: true }); } });
     }
   }
 
@@ -144,8 +144,8 @@ class View {
 
   // -- moving about ---------------------------------------------------------------------------------------------
 
-  go(k, following = false) {
-    this.follow = following || (this.meta.live && k >= this.store.steps.length);
+  go(k, following) {
+    this.store.follow = following || (this.meta.live && k >= this.store.steps.length);
     if (k !== this.model.get("position")) this.set("position", k);
   }
 
@@ -159,8 +159,8 @@ class View {
 
   // Let held messages go; the picture follows when they arrive.
   let(messages) {
-    this.follow = true;
-    for (const { src } of messages) this.model.send({ type: "let", rank: src });
+    this.store.follow = true;
+    for (const { src, number } of messages) this.model.send({ type: "let", rank: src, number });
   }
 
   play() {
@@ -195,9 +195,8 @@ class View {
 
   pointermove(e) {
     const spot = this.pick(e), { tip } = this;
-    this.over.style.cursor = spot?.message?.held && this.held ? "pointer" : "default";
-    tip.hidden = !spot;
-    if (!spot) return;
+    this.over.style.cursor = spot?.message?.held && this.held ? "pointer" : "";
+    if ((tip.hidden = !spot)) return;
     tip.replaceChildren(...spot.lines.map((line, i) => make(i ? "div" : "b", null, line)));
     tip.style.cssText = `left:${max(0, min(e.offsetX + 14, this.width - tip.offsetWidth - 4))}px;top:${e.offsetY + 18}px`;
   }

@@ -87,7 +87,7 @@ function cells(v, { values, sets }, x, y, cell, font, name) {
   c.globalAlpha = 0.6;
   c.stroke();
   c.globalAlpha = 1;
-  if (name) values.forEach((value, i) => v.spots.push({ x: x + i * cell, y, w: cell, h: top - y + layers, lines: [`${name(i)}${value && ` = ${value}`}`, `data of ${sets[i][1]}`] }));
+  if (name) values.forEach((value, i) => v.spots.push({ x: x + i * cell, y, w: cell, h: top - y + layers, lines: [name(i) + (value && " = " + value), `data of ${sets[i][1]}`] }));
 }
 
 // Round the elements that a message is read from (dashed) or written to (solid).

@@ -1,6 +1,6 @@
 // A run message by message, as partkit/figures/stepper_bundle.py tells it. Each block holds the whole story so far: the last one counts.
 const STEP = ["src", "dst", "round", "nbytes", "tag", "span", "what", "who", "content", "taken", "takenFirst", "put", "putFirst"];
-const WAITING = ["src", "dst", "nbytes", "tag", "what", "held", "who", "taken", "takenFirst", "count"];
+const WAITING = ["src", "dst", "nbytes", "tag", "what", "held", "who", "taken", "takenFirst", "count", "number"];
 
 class Store {
   constructor() { this.reset(-1, 1); }

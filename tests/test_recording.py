@@ -1,0 +1,219 @@
+"""What a recorded run leaves in the trace, and messages that are held: on live ranks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from partkit.collectives.all_reduce import all_reduce
+from partkit.communicator import Communicator
+from partkit.diagnosis import Diagnosis
+from partkit.recording import as_text, record, run_held, run_recorded
+from partkit.tracing import Sight
+from partkit.worlds.errors import RankError, RanksStuck
+from partkit.worlds.run import Run
+from partkit.worlds.world import World
+
+pytestmark = pytest.mark.live
+Live = Callable[[int], World]
+
+
+def shift(comm: Communicator) -> Any:
+    """Each rank gets its left neighbour's numbers and adds its own to the second."""
+    mine = torch.tensor([10.0, 11.0]) + 100 * comm.rank
+    got = comm.sendrecv(mine, (comm.rank + 1) % comm.size, torch.empty(2), (comm.rank - 1) % comm.size, tag="shift")
+    got[1:].add_(mine[1:])
+    return got
+
+
+def ring(comm: Communicator) -> Any:
+    return all_reduce(torch.arange(4.0) + 10 * comm.rank, comm, algorithm="ring")
+
+
+def of(world: World, rank: int, moment: str, kind: str = "") -> list[Sight]:
+    return [sight for sight in world.trace.sights if (sight.rank, sight.moment, sight.kind) == (rank, moment, kind)]
+
+
+def held(run: Run, number: int) -> list[tuple[int, int, int]]:
+    """Source, destination and number of the messages that wait, once they are ``number``."""
+    deadline = time.monotonic() + 30
+    while True:
+        let = {(s.rank, s.number) for s in run.trace.sights if s.moment == "go"}
+        found = [(s.rank, s.peer, s.number) for s in run.trace.sights if s.moment == "post" and s.number >= 0 and (s.rank, s.number) not in let]
+        if len(found) == number or time.monotonic() > deadline:
+            return sorted(found)
+        time.sleep(0.01)
+
+
+def until(run: Run, condition: Callable[[Sight], bool]) -> bool:
+    deadline = time.monotonic() + 30
+    while not any(map(condition, list(run.trace.sights))) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return any(map(condition, list(run.trace.sights)))
+
+
+# -- what is recorded ------------------------------------------------------------------------------------------------
+
+
+def test_values_and_whose_data_they_are_travel_with_the_messages(live_world: Live) -> None:
+    world = live_world(3)
+    assert [got.tolist() for got in world.run(run_recorded, shift, (), {})] == [[210.0, 222.0], [10.0, 122.0], [110.0, 322.0]]
+    (posted,) = of(world, 1, "post", "send")
+    assert (posted.peer, posted.tag, posted.what, posted.nbytes, posted.who) == (2, "shift", "float32[2]", 8, 0b010)
+    (done,) = of(world, 1, "done", "recv")
+    (arrived,) = (strip for strip in done.strips if strip.number == done.strip)
+    assert (arrived.values, arrived.who) == (("10", "11"), (0b001, 0b001))
+    (end,) = of(world, 1, "end")
+    assert [(strip.values, strip.who) for strip in end.strips] == [(("10", "122"), (0b001, 0b011))]
+
+
+def test_memory_that_nobody_has_written_has_no_values(live_world: Live) -> None:
+    world = live_world(3)
+    world.run(run_recorded, shift, (), {})
+    (posted,) = of(world, 0, "post", "recv")
+    (buffer,) = (strip for strip in posted.strips if strip.number == posted.strip)
+    assert (buffer.values, buffer.who, posted.num_elements) == (("", ""), (0, 0), 2)
+
+
+def test_messages_bytes_and_results_are_those_of_a_run_that_is_not_recorded(live_world: Live) -> None:
+    world = live_world(3)
+    plain = world.run(ring)
+    counts = [world.trace.num_messages(rank) for rank in range(3)], [world.trace.bytes_sent(rank) for rank in range(3)]
+    assert world.trace.sights == []
+    recorded = world.run(run_recorded, ring, (), {})
+    assert ([world.trace.num_messages(rank) for rank in range(3)], [world.trace.bytes_sent(rank) for rank in range(3)]) == counts
+    assert all(torch.equal(a, b) for a, b in zip(plain, recorded, strict=True))
+    assert all(sight.strips[-1].who == (0b111,) * 4 for rank in range(3) for sight in of(world, rank, "done", "recv")[-1:])
+
+
+def large(comm: Communicator) -> int:
+    with record(comm, values=2):
+        x = torch.ones(3) if comm.rank == 0 else torch.empty(3)
+        if comm.rank == 0:
+            comm.send(x, 1)
+            return 0
+        comm.recv(x, 0)
+        y = x[:1].clone()  # small; its data is known to be rank 0's all the same
+        return int(y.item())
+
+
+def test_of_a_large_message_only_the_ranks_are_known(live_world: Live) -> None:
+    world = live_world(2)
+    assert list(world.run(large)) == [0, 1]
+    (posted,) = of(world, 0, "post", "send")
+    assert (posted.who, posted.strip, posted.strips) == (0b01, -1, ())
+    (end,) = of(world, 1, "end")
+    assert end.strips == () or all(strip.who == (0b01,) for strip in end.strips)
+    assert of(world, 1, "done", "recv")[0].who == 0b01
+
+
+def to_itself(comm: Communicator) -> float:
+    x = torch.tensor([5.0])
+    return comm.sendrecv(x, comm.rank, torch.empty(1), comm.rank).item()
+
+
+def test_a_message_to_oneself_is_recorded_and_never_held(live_world: Live) -> None:
+    world = live_world(2)
+    assert list(world.run(run_recorded, to_itself, (), {})) == [5.0, 5.0]
+    assert list(world.run(run_held, to_itself, (), {})) == [5.0, 5.0]
+
+
+# -- what is refused -------------------------------------------------------------------------------------------------
+
+
+def nested(comm: Communicator) -> None:
+    with record(comm), record(comm):
+        pass
+
+
+def negative(comm: Communicator) -> None:
+    with record(comm, values=-1):
+        pass
+
+
+def gateless(comm: Communicator) -> None:
+    gate, comm._context.gate = comm._context.gate, None
+    try:
+        with record(comm, held=True):
+            pass
+    finally:
+        comm._context.gate = gate
+
+
+@pytest.mark.parametrize(
+    ("fn", "words"),
+    [(nested, "recorded already"), (negative, "values=-1.*at least 0"), (gateless, "nobody can let messages go here")],
+)
+def test_refusals(live_world: Live, fn: Callable[[Communicator], None], words: str) -> None:
+    with pytest.raises(RankError, match=words):
+        live_world(2).run(fn)
+
+
+def one_records(comm: Communicator) -> None:
+    if comm.rank == 0:
+        with record(comm):
+            comm.send(torch.ones(1), 1)
+    else:
+        comm.recv(torch.ones(1), 0)
+
+
+def test_both_sides_must_be_recorded_and_who_forgets_is_told(live_world: Live) -> None:
+    with pytest.raises(RanksStuck):
+        live_world(2).run(one_records)
+
+
+# -- held messages ---------------------------------------------------------------------------------------------------
+
+
+def test_messages_go_when_they_are_let_go_and_arrive_at_once(live_world: Live) -> None:
+    run = live_world(3).start(run_held, ring, (), {})
+    assert held(run, 3) == [(0, 1, 0), (1, 2, 0), (2, 0, 0)]
+    run.allow({1: (0,)})
+    assert until(run, lambda sight: (sight.rank, sight.moment, sight.kind) == (2, "done", "recv"))
+    assert held(run, 2) == [(0, 1, 0), (2, 0, 0)] and not run.done
+    run.allow()
+    assert [result.tolist() for result in run.wait()] == [[30.0, 33.0, 36.0, 39.0]] * 3
+
+
+def test_a_gate_can_be_closed_again(live_world: Live) -> None:
+    run = live_world(2).start(run_held, ring, (), {})
+    held(run, 2)
+    run.allow()
+    run.allow({0: (), 1: ()})
+    run.allow({0: (0,), 1: (0,)})
+    assert until(run, lambda sight: sight.number == 1)  # the second message of each
+    run.allow({0: (), 1: ()})
+    run.allow()
+    run.wait()
+
+
+def test_stop_ends_a_held_run_and_the_next_run_is_not_held(live_world: Live) -> None:
+    world = live_world(3)
+    run = world.start(run_held, ring, (), {})
+    held(run, 3)
+    run.stop()
+    assert run.done
+    assert world.run(ring)[0].tolist() == [30.0, 33.0, 36.0, 39.0]
+
+
+def heads_on(comm: Communicator) -> None:
+    comm.send(torch.ones(1), 1 - comm.rank)
+
+
+def test_case_H11_a_deadlock_is_found_while_messages_are_held(live_world: Live) -> None:
+    """Both ranks send first: whoever lets messages go, neither ever receives."""
+    run = live_world(2).start(run_held, heads_on, (), {})
+    with pytest.raises(RanksStuck):
+        run.wait(timeout=30)
+    diagnosis = run.supervisor.diagnosis
+    assert isinstance(diagnosis, Diagnosis) and diagnosis.code == "cycle"
+
+
+def test_numbers_as_people_read_them() -> None:
+    assert [as_text(value) for value in (0.0, -1.5, 2.0e-9, 123456.0, 7, False, 1 + 2j, 1 - 0.5j, float("nan"))] == (
+        ["0", "-1.5", "2e-09", "1.235e+05", "7", "0", "1+2i", "1-0.5i", "nan"]
+    )
