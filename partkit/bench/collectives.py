@@ -1,110 +1,143 @@
-"""All-reduce: partkit's ring against torch.distributed's own; and what tracing costs.
+"""Collectives: each of partkit's explicit ones against torch.distributed's own, in the same run.
 
-All ways are measured by turns in the same run on the same ranks; a time is that of the slowest rank, medians are shown.
-"torch" is ``torch.distributed.all_reduce`` itself; partkit's "native" is the same after its check that all ranks agree.
+Both are measured by turns on the same ranks; a time is that of the slowest rank, medians are shown. "torch" is the function of
+``torch.distributed`` itself, with a new tensor for the result, as partkit's functions give one; "partkit" is
+``algorithm="auto"``, and the table says which algorithm that was. A ratio is the median of the ratios of neighbouring turns.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch import Tensor
 
 from partkit.bench._measure import Claim, done, options, progress
+from partkit.collectives.all_gather import all_gather
 from partkit.collectives.all_reduce import all_reduce
+from partkit.collectives.all_to_all import all_to_all
+from partkit.collectives.barrier import barrier
+from partkit.collectives.broadcast import broadcast
+from partkit.collectives.choosing import choose
+from partkit.collectives.reduce_scatter import reduce_scatter
 from partkit.communicator import Communicator
 from partkit.worlds.world import World
 
-WAYS = ("ring", "native", "torch")
 KB, MB = 1_000, 1_000_000
-SIZES = {1 * KB: 60, 16 * KB: 60, 256 * KB: 40, 4 * MB: 10, 64 * MB: 3}
-"""Bytes on each rank -> repetitions."""
+SIZES = {1 * KB: 40, 4 * KB: 40, 64 * KB: 30, 1 * MB: 12, 8 * MB: 7, 64 * MB: 5}
+"""Bytes of the tensor that each rank passes in -> repetitions."""
 QUICK_SIZES = {1 * KB: 3, 16 * KB: 3}
+ALL_GATHER: Any = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)
+REDUCE_SCATTER: Any = getattr(dist, "reduce_scatter_single", dist.reduce_scatter_tensor)
+"""torch has renamed them."""
+Pair = tuple[Callable[[Tensor, Communicator], Tensor], Callable[[Tensor, Communicator], object]]
+
+
+def torch_all_reduce(x: Tensor, comm: Communicator) -> Tensor:
+    result = x.clone()
+    dist.all_reduce(result)
+    return result
+
+
+def torch_broadcast(x: Tensor, comm: Communicator) -> Tensor:
+    result = x.clone() if comm.rank == 0 else torch.empty_like(x)
+    dist.broadcast(result, 0)
+    return result
+
+
+def torch_all_gather(x: Tensor, comm: Communicator) -> Tensor:
+    result = x.new_empty(comm.size * x.numel())
+    ALL_GATHER(result, x)
+    return result
+
+
+def torch_reduce_scatter(x: Tensor, comm: Communicator) -> Tensor:
+    result = x.new_empty(x.numel() // comm.size)
+    REDUCE_SCATTER(result, x)
+    return result
+
+
+def torch_all_to_all(x: Tensor, comm: Communicator) -> Tensor:
+    result = torch.empty_like(x)
+    dist.all_to_all_single(result, x)
+    return result
+
+
+PAIRS: dict[str, Pair] = {
+    "all_reduce": (all_reduce, torch_all_reduce),
+    "reduce_scatter": (reduce_scatter, torch_reduce_scatter),
+    "all_gather": (all_gather, torch_all_gather),
+    "broadcast": (broadcast, torch_broadcast),
+    "all_to_all": (all_to_all, torch_all_to_all),
+}
+"""Operation -> partkit's function and torch.distributed's. Both get the same tensor and give the same result."""
 
 
 def run(argv: Sequence[str]) -> dict[str, Any]:
     """Measure; see the module's text for the words."""
-    chosen = options("collectives", argv, ("--ranks", {"type": int, "nargs": "+", "default": [2, 4, 8]}))
+    chosen = options(
+        "collectives",
+        argv,
+        ("--ranks", {"type": int, "nargs": "+", "default": [2, 4, 8]}),
+        ("--operations", {"nargs": "+", "default": list(PAIRS), "choices": list(PAIRS)}),
+    )
     ranks, sizes = ([2], QUICK_SIZES) if chosen.quick else (chosen.ranks, SIZES)
     rows: list[dict[str, Any]] = []
     for size in ranks:
         with World(size, trace=False) as world:
-            for nbytes, repetitions in sizes.items():
-                progress(f"all-reduce of {nbytes:,} bytes on {size} ranks, {repetitions} times")
-                rows.append(all_reduce_row(world, nbytes, repetitions))
-    tracing = [tracing_row(name, work, 1 if chosen.quick else 9) for name, work in WORKLOADS.items()]
+            for operation in chosen.operations:
+                for nbytes, repetitions in sizes.items():
+                    progress(f"{operation} of {nbytes:,} bytes on {size} ranks, {repetitions} times")
+                    rows.append(row(world, operation, nbytes, repetitions))
     done()
-    limits = {"a training step": 3.0}
-    claims = [Claim(f"tracing costs {row['workload']}", row["cost %"], limits[row["workload"]], "%") for row in tracing if row["workload"] in limits]
-    return {"all-reduce, ms": rows, "tracing": tracing, "claims": [claim.row() for claim in claims]}
+    return {"collectives, ms": rows, "claims": [claim.row() for claim in claims(rows)]}
 
 
-def all_reduce_row(world: World, nbytes: int, repetitions: int) -> dict[str, Any]:
-    """One line of the table: each way's median time in ms, and the ratio of ring to torch."""
-    by_rank = world.run(time_ways, nbytes, repetitions)
-    slowest = {way: [max(times) for times in zip(*(seconds[way] for seconds in by_rank), strict=True)] for way in WAYS}
-    found = {way: 1000 * median(times) for way, times in slowest.items()}
-    return {"ranks": world.size, "bytes": nbytes, **found, "ring / torch": found["ring"] / found["torch"]}
-
-
-def time_ways(comm: Communicator, nbytes: int, repetitions: int) -> dict[str, list[float]]:
-    """On a rank: seconds of each way, by turns; the first turn warms up and is not counted."""
-    x = torch.ones(nbytes // 4)
-    ways: dict[str, Callable[[], object]] = {
-        "ring": lambda: all_reduce(x, comm, algorithm="ring"),
-        "native": lambda: all_reduce(x, comm, algorithm="native"),
-        "torch": lambda: dist.all_reduce(x.clone()),
+def row(world: World, operation: str, nbytes: int, repetitions: int) -> dict[str, Any]:
+    """One line of the table: median times in ms, and the ratio of partkit to torch."""
+    by_rank = world.run(time_both, operation, nbytes, repetitions)
+    ours, theirs = ([max(times) for times in zip(*(seconds[way] for seconds in by_rank), strict=True)] for way in (0, 1))
+    ratio = median(a / b for a, b in zip(ours, theirs, strict=True))
+    algorithm = choose(operation, nbytes, world.size).best
+    return {
+        "operation": operation,
+        "ranks": world.size,
+        "bytes": nbytes,
+        "algorithm": algorithm,
+        "partkit": 1000 * median(ours),
+        "torch": 1000 * median(theirs),
+        "partkit / torch": ratio,
     }
-    seconds: dict[str, list[float]] = {way: [] for way in ways}
+
+
+def time_both(comm: Communicator, operation: str, nbytes: int, repetitions: int) -> tuple[list[float], list[float]]:
+    """On a rank: seconds of partkit's function and of torch's, by turns; the first turn warms up and is not counted."""
+    numel = nbytes // 4 // comm.size * comm.size
+    x = torch.arange(numel, dtype=torch.float32) % 97 + comm.rank
+    seconds: tuple[list[float], list[float]] = ([], [])
     for _ in range(1 + repetitions):
-        for way, reduce in ways.items():
-            all_reduce(torch.zeros(1), comm)  # so that all begin together
+        results: list[Any] = []
+        for way, function in enumerate(PAIRS[operation]):
+            barrier(comm)  # so that all begin together
             start = time.perf_counter()
-            reduce()
+            results.append(function(x, comm))
             seconds[way].append(time.perf_counter() - start)
-    return {way: times[1:] for way, times in seconds.items()}
+        assert torch.equal(results[0], results[1]), f"{operation}: partkit and torch.distributed differ"
+    return seconds[0][1:], seconds[1][1:]
 
 
-# -- what tracing costs ----------------------------------------------------------------------------------------------
-
-
-def training_steps(comm: Communicator) -> float:
-    """Forward, backward and an all-reduce of the gradients of a small network, 40 times. Seconds."""
-    torch.manual_seed(0)
-    model = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 10))
-    x, y = torch.randn(128, 64), torch.randint(10, (128,))
-    start = time.perf_counter()
-    for _ in range(40):
-        with comm.span("step"):
-            model.zero_grad()
-            torch.autograd.backward(torch.nn.functional.cross_entropy(model(x), y))
-            for parameter in model.parameters():
-                parameter.grad = all_reduce(parameter.grad, comm, "mean") if parameter.grad is not None else None
-    return time.perf_counter() - start
-
-
-def small_messages(comm: Communicator) -> float:
-    """Nothing but messages of 4 bytes: the worst case. Seconds."""
-    start = time.perf_counter()
-    for _ in range(200):
-        all_reduce(torch.ones(comm.size), comm)
-    return time.perf_counter() - start
-
-
-WORKLOADS: dict[str, Callable[[Communicator], float]] = {"a training step": training_steps, "messages of 4 bytes": small_messages}
-
-
-def tracing_row(name: str, work: Callable[[Communicator], float], repetitions: int) -> dict[str, Any]:
-    """The same work traced and untraced, by turns, on four ranks."""
-    progress(f"tracing on and off, {name}")
-    with World(4) as world:
-        world.run(work)
-        pairs = [(max(world.ask(work)), max(world.run(work))) for _ in range(repetitions)]
-        events = len(world.trace)
-    off, on = (median(column) for column in zip(*pairs, strict=True))
-    cost = median(100 * (traced / untraced - 1) for untraced, traced in pairs)
-    return {"workload": name, "events": events, "off s": off, "on s": on, "cost %": cost}
+def claims(rows: Sequence[dict[str, Any]]) -> Iterator[Claim]:
+    """What partkit promises of these ratios; the worst over the sizes counts."""
+    for operation, size in dict.fromkeys((row["operation"], row["ranks"]) for row in rows):
+        found = {row["bytes"]: row["partkit / torch"] for row in rows if (row["operation"], row["ranks"]) == (operation, size)}
+        large = [ratio for nbytes, ratio in found.items() if nbytes >= MB]
+        if operation == "reduce_scatter" and large:
+            yield Claim(f"reduce_scatter from 1 MB up, {size} ranks", max(large), 1 / 1.4, "x torch")
+        else:
+            yield Claim(f"{operation} at any size, {size} ranks", max(found.values()), 1.0, "x torch")
+        if operation == "all_reduce" and size >= 4 and 4 * KB in found:
+            yield Claim(f"all_reduce of 4 kB, {size} ranks", found[4 * KB], 0.5, "x torch")

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from partkit.bench import _measure, collectives, launch
+from partkit.bench import _measure, collectives, launch, tracing
 
 
 @pytest.mark.live
@@ -19,11 +19,28 @@ def test_launch_measures_every_kind_of_start() -> None:
 
 
 @pytest.mark.live
-def test_collectives_compares_all_ways_at_every_size() -> None:
+def test_collectives_compares_all_operations_at_every_size() -> None:
     found = collectives.run(["--quick"])
-    assert [(row["ranks"], row["bytes"]) for row in found["all-reduce, ms"]] == [(2, 1000), (2, 16000)]
-    assert all(row[way] > 0 for row in found["all-reduce, ms"] for way in (*collectives.WAYS, "ring / torch"))
-    assert [row["workload"] for row in found["tracing"]] == list(collectives.WORKLOADS) and all(row["events"] > 1000 for row in found["tracing"])
+    assert [(row["operation"], row["bytes"]) for row in found["collectives, ms"]] == [(name, nbytes) for name in collectives.PAIRS for nbytes in (1000, 16000)]
+    assert all(row[column] > 0 for row in found["collectives, ms"] for column in ("partkit", "torch", "partkit / torch"))
+    json.dumps(found)
+
+
+def test_the_claims_on_collectives_name_the_worst_size() -> None:
+    ratios = {("all_reduce", 4, 4_000): 0.4, ("all_reduce", 4, 1_000_000): 1.2, ("reduce_scatter", 2, 1_000): 3.0, ("reduce_scatter", 2, 1_000_000): 0.6}
+    rows = [dict(zip(("operation", "ranks", "bytes", "partkit / torch"), (*key, ratio), strict=True)) for key, ratio in ratios.items()]
+    found = {claim.claim: (claim.measured, claim.row()["holds"]) for claim in collectives.claims(rows)}
+    assert found == {
+        "all_reduce at any size, 4 ranks": (1.2, "NO"),
+        "all_reduce of 4 kB, 4 ranks": (0.4, "yes"),
+        "reduce_scatter from 1 MB up, 2 ranks": (0.6, "yes"),
+    }
+
+
+@pytest.mark.live
+def test_tracing_is_measured_on_work_that_leaves_many_events() -> None:
+    found = tracing.run(["--quick"])
+    assert [row["workload"] for row in found["tracing"]] == list(tracing.WORKLOADS) and all(row["events"] > 1000 for row in found["tracing"])
     json.dumps(found)
 
 
