@@ -180,7 +180,8 @@ def _unlike(states: Mapping[int, RankState]) -> Diagnosis | None:
     for state in states.values():
         for mine in state.posted:
             for theirs in states[mine.peer].posted if mine.op == "send" and mine.peer in states else ():
-                if theirs.op == "recv" and theirs.peer == state.rank and not _same_call(state, states[mine.peer]):
+                same_step = mine.tag == theirs.tag or not _same_call(state, states[mine.peer])  # other steps of a collective wait, too
+                if theirs.op == "recv" and theirs.peer == state.rank and same_step:
                     reason = f"a send and a receive that do not fit:\n  rank {state.rank}: {mine}\n  rank {mine.peer}: {theirs}"
                     return Diagnosis("unlike", (state.rank, mine.peer), reason)
     return None

@@ -92,6 +92,13 @@ def test_steps_of_one_collective_are_not_called_unlike() -> None:
     assert explain([*steps, done(2)]).code == "missing"
 
 
+def test_a_step_of_one_collective_whose_sides_differ_is_called_unlike() -> None:
+    """`all_to_all_v` with sizes that two ranks state differently: the calls agree, the pieces don't."""
+    found = explain([wait(0, "send", 1, "float32[1]", "step 1", inside=call()), wait(1, "recv", 0, "float32[2]", "step 1", inside=call())])
+    assert (found.code, found.ranks) == ("unlike", (0, 1))
+    assert found.reason.startswith("a send and a receive that do not fit:")
+
+
 def test_a_rank_that_left_is_named_with_its_number_of_calls() -> None:
     found = explain([done(0, num_calls=2), wait(1, "recv", 0, inside=call(number=2), num_calls=3)])
     assert (found.code, found.ranks) == ("missing", (0,))

@@ -132,15 +132,15 @@ def all_to_all_v(x: Tensor, comm: Communicator, send_sizes: Sequence[int], recv_
 def pairwise_all_to_all(blocks: Blocks, received: Blocks, comm: Communicator) -> None:
     """In step s everyone sends to the rank s places further on and receives from as far back; ``received`` is filled.
 
-    No step needs what an earlier one has brought, so all are posted at once: then nobody waits for a rank that is late.
+    No step needs what an earlier one has brought, so all receives are posted at once: a sender never waits for a rank that is
+    behind. Sends go one after the other, so that not everybody sends to the same rank.
     """
     received[comm.rank].copy_(blocks[comm.rank])
-    posted = []
-    for step in range(1, comm.size):
-        dst, src = (comm.rank + step) % comm.size, (comm.rank - step) % comm.size
-        posted.append(comm.irecv(received[src], src, tag=f"pairwise {step}"))
-        posted.append(comm.isend(blocks[dst], dst, tag=f"pairwise {step}"))
-    for message in posted:
+    shifts = [((comm.rank + step) % comm.size, (comm.rank - step) % comm.size) for step in range(1, comm.size)]
+    incoming = [comm.irecv(received[src], src, tag=f"pairwise {step}") for step, (_, src) in enumerate(shifts, start=1)]
+    for step, (dst, _) in enumerate(shifts, start=1):
+        comm.send(blocks[dst], dst, tag=f"pairwise {step}")
+    for message in incoming:
         message.wait()
 
 

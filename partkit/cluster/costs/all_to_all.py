@@ -14,10 +14,11 @@ Ho, Kipnis, Upfal and Weathersby 1997, "Efficient algorithms for all-to-all comm
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
+from heapq import heappop, heappush
 
-from partkit.cluster.cost import Cost, CostFunction
-from partkit.cluster.costs.rounds import Rounds
+from partkit.cluster.cost import Cost, CostFunction, nothing
 from partkit.cluster.hardware import LOOPBACK, Link
 from partkit.partition import block_sizes
 
@@ -56,7 +57,7 @@ def all_to_all_v(counts: Sequence[Sequence[int]], itemsize: int, link: Link = LO
         counts: ``counts[i][j]``: how many elements rank i sends to rank j.
         itemsize: bytes of an element.
         link: the link between any two ranks.
-        ask: whether the receivers are told the counts first, 8 bytes for each.
+        ask: whether the receivers are told the counts first, in a pairwise all-to-all of 8 bytes for each.
 
     Example:
         >>> all_to_all_v([[1, 5], [0, 2]], itemsize=4)[:3]
@@ -64,14 +65,38 @@ def all_to_all_v(counts: Sequence[Sequence[int]], itemsize: int, link: Link = LO
         >>> all_to_all_v([[1, 5], [0, 2]], itemsize=4, ask=True)[:3]
         ((2, 2), (28, 8), 2)
     """
-    size = len(counts)
-    first = _pairwise([[8] * size] * size) if ask else []
-    return Cost.of_rounds([*first, *_pairwise([[itemsize * count for count in row] for row in counts])], size, link)
+    size, messages = len(counts), len(counts) - 1
+    nbytes = [[itemsize * count for count in row] for row in counts]
+    told = pairwise_all_to_all(size, 8, size, link) if ask else nothing(size)
+    sent = tuple(sum(row) - row[rank] + told.bytes_sent[rank] for rank, row in enumerate(nbytes))
+    return Cost(tuple(messages + n for n in told.messages), sent, messages + told.steps, told.seconds + _in_turn(nbytes, link))
 
 
-def _pairwise(nbytes: Sequence[Sequence[int]]) -> Rounds:
-    size = len(nbytes)
-    return [[(rank, (rank + step) % size, nbytes[rank][(rank + step) % size]) for rank in range(size)] for step in range(1, size)]
+def _in_turn(nbytes: Sequence[Sequence[int]], link: Link) -> float:
+    """The time until all is there if everyone sends to the ranks after it, one after the other.
+
+    Who finds a receiver busy stands in line for it; of two that come at the same moment the lower rank goes first. Events are
+    ``(time, 0, dst)``: dst is free for the next in line; ``(time, 1, src)``: src turns to its next receiver.
+    """
+    size, now = len(nbytes), 0.0
+    step, busy, line = [0] * size, [False] * size, [deque[int]() for _ in range(size)]
+    events = [(0.0, 1, src) for src in range(size)]
+    while events:
+        now, what, who = heappop(events)
+        if what == 1:
+            step[who] += 1
+            if step[who] == size:
+                continue
+            dst = (who + step[who]) % size
+            line[dst].append(who)
+        else:
+            dst, busy[who] = who, False
+        if line[dst] and not busy[dst]:
+            src, busy[dst] = line[dst].popleft(), True
+            end = now + link.seconds(nbytes[src][dst])
+            heappush(events, (end, 0, dst))
+            heappush(events, (end, 1, src))
+    return now
 
 
 ALL_TO_ALL: dict[str, CostFunction] = {"pairwise": pairwise_all_to_all, "bruck": bruck_all_to_all}
