@@ -38,7 +38,8 @@ class Found(NamedTuple):
     @property
     def gap(self) -> float:
         """By what share it may be longer than the best; 0 if it is proved to be the best."""
-        return self.makespan / self.bound - 1 if self.bound else 0.0
+        gap = self.makespan / self.bound - 1 if self.bound else 0.0
+        return 0.0 if abs(gap) < 1e-12 else gap  # sums in another order
 
 
 def search(problem: Problem, seconds: float = 10.0) -> Found:
@@ -67,7 +68,7 @@ def search(problem: Problem, seconds: float = 10.0) -> Found:
             best = proved if best is None or proved.makespan < best.makespan else best
     if best is None:
         raise ValueError(f"no schedule was found that keeps to memory_cap={problem.memory_cap}")
-    return best._replace(bound=min(bound, best.makespan), name=recognize(best.schedule))
+    return best._replace(bound=bound, name=recognize(best.schedule))
 
 
 def _candidates(problem: Problem) -> Iterator[Schedule]:
