@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from partkit.collectives.scan import scan as scan
     from partkit.collectives.scatter import scatter as scatter
     from partkit.communicator import Communicator as Communicator
+    from partkit.counting import Memory as Memory
     from partkit.data_parallel import DataParallel as DataParallel
     from partkit.figures.operations import operation_table as operation_table
     from partkit.mesh import Mesh as Mesh
@@ -71,6 +72,7 @@ _HOME = {
     "Device": "partkit.cluster",
     "Event": "partkit.tracing",
     "Link": "partkit.cluster",
+    "Memory": "partkit.counting",
     "Mesh": "partkit.mesh",
     "MessageStepper": "partkit.widgets.stepper",
     "Piece": "partkit.serial_twin",

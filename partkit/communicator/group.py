@@ -245,6 +245,11 @@ class Communicator:
         """The spans and collectives that this rank is inside of, outermost first: ``step/backward``."""
         return self._context.span
 
+    @property
+    def in_collective(self) -> bool:
+        """Whether this rank is inside of a collective call."""
+        return self._context.call is not None
+
     def note(self, event: Event) -> None:
         """Add to the trace what an instrument has observed (`partkit.watching`); times are those of `now`. From any thread."""
         peer = -1 if event.peer is None else event.peer

