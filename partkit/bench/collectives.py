@@ -38,30 +38,35 @@ Pair = tuple[Callable[[Tensor, Communicator], Tensor], Callable[[Tensor, Communi
 
 
 def torch_all_reduce(x: Tensor, comm: Communicator) -> Tensor:
+    """In place, on a copy."""
     result = x.clone()
     dist.all_reduce(result)
     return result
 
 
 def torch_broadcast(x: Tensor, comm: Communicator) -> Tensor:
+    """From rank 0."""
     result = x.clone() if comm.rank == 0 else torch.empty_like(x)
     dist.broadcast(result, 0)
     return result
 
 
 def torch_all_gather(x: Tensor, comm: Communicator) -> Tensor:
+    """Flat."""
     result = x.new_empty(comm.size * x.numel())
     ALL_GATHER(result, x)
     return result
 
 
 def torch_reduce_scatter(x: Tensor, comm: Communicator) -> Tensor:
+    """Flat, of a size that p divides."""
     result = x.new_empty(x.numel() // comm.size)
     REDUCE_SCATTER(result, x)
     return result
 
 
 def torch_all_to_all(x: Tensor, comm: Communicator) -> Tensor:
+    """Flat, of a size that p divides."""
     result = torch.empty_like(x)
     dist.all_to_all_single(result, x)
     return result

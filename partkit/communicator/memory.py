@@ -29,5 +29,6 @@ def inbox_for(buffer: Tensor) -> Tensor:
 
 
 def check_dense(x: Tensor, argument: str) -> None:
+    """Refuse what is no dense tensor."""
     if x.layout is not torch.strided:
         raise ValueError(f"{argument} has layout {x.layout}: only dense tensors travel; convert it with to_dense()")

@@ -79,5 +79,5 @@ class Transport(Protocol):
         """A process group of torch.distributed that holds ``ranks``, in this order.
 
         Raises:
-            NotImplementedError: this wire has nothing native.
+            RuntimeError: this wire has nothing native.
         """
