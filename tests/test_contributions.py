@@ -112,5 +112,5 @@ def test_backward_is_followed_too() -> None:
     with who:
         weight, x = torch.ones(2, requires_grad=True), torch.ones(2)
         who.put(x, np.array([YOU, THIRD]))
-        (weight * x).sum().backward()
+        (weight * x).sum().backward()  # type: ignore[no-untyped-call]
     assert weight.grad is not None and who.of(weight.grad).tolist() == [ME | YOU, ME | THIRD]

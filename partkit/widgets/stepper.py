@@ -105,6 +105,7 @@ class MessageStepper(LiveView):
 
         Raises:
             RuntimeError: another run goes on in this world.
+            TypeError: this world can't hold messages; a live one can.
 
         Example:
             >>> import torch, partkit as pk
@@ -118,6 +119,8 @@ class MessageStepper(LiveView):
         """
         from partkit.recording import run_held
 
+        if not hasattr(world, "start"):
+            raise TypeError(f"MessageStepper.pause(world={world!r}): only ranks of a live world (pk.World) can wait for a reader; use MessageStepper.record")
         run = world.start(run_held, fn, args, kwargs)
         if is_static():
             run.allow()

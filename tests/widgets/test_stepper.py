@@ -60,6 +60,7 @@ def test_the_script_is_small_and_fetches_nothing() -> None:
         (lambda: MessageStepper(3), TypeError, r"MessageStepper\(source=3\): source is a int; give a Trace"),
         (lambda: MessageStepper(ring(), unit="step"), ValueError, r"""unit='step'\): unit is "message" or "round\""""),  # type: ignore[arg-type]
         (lambda: MessageStepper(ring(), mesh=Mesh(dp=3, tp=2)), ValueError, "this mesh has 6 ranks, the run 4"),
+        (lambda: MessageStepper.pause(ring(), print), TypeError, r"only ranks of a live world \(pk.World\) can wait"),
         (lambda: MessageStepper(ring(), height=3), ValueError, r"MessageStepper\(height=3\): height is a number of pixels from 40"),
     ],
 )
@@ -102,7 +103,7 @@ def test_messages_are_let_go_by_their_ranks() -> None:
         stepper.let(2)
     with pytest.raises(ValueError, match="no message of rank 0 to rank 2 is held"):
         stepper.let(0, 2)
-    stepper._hear({"type": "let", "rank": 1, "number": 0})  # type: ignore[dict-item]
+    stepper._hear({"type": "let", "rank": 1, "number": 0})
     stepper.hold()
     stepper._hear({"type": "run"})
     assert stepper.run.allowed == [{1: (0,)}, {0: (0,)}, {1: (0,)}, {0: (), 1: ()}, None]
@@ -112,7 +113,7 @@ def test_messages_are_let_go_by_their_ranks() -> None:
 def test_only_the_newest_story_is_kept_for_those_who_come_late() -> None:
     trace = held()
     stepper = MessageStepper(trace)
-    stepper.send = lambda content, buffers: None  # type: ignore[method-assign]
+    stepper.send = lambda content, buffers: None
     trace.sights.append(trace.sights[0]._replace(moment="go"))
     trace.finished.set()
     assert stepper._pump is not None
