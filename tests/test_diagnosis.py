@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from partkit.diagnosis import Call, Operation, RankState, explain, is_stuck, name_ranks
+from partkit.diagnosis import Call, Due, Operation, RankState, explain, is_stuck, name_ranks
 
 
 def call(what: str = "float32[4], sum, ring", number: int = 0, name: str = "all_reduce", group: tuple[int, ...] = (0, 1), site: str = "f.py:1") -> Call:
@@ -132,6 +132,48 @@ def test_a_wait_whose_partner_never_comes_says_what_the_partner_does() -> None:
     assert (found.code, found.ranks) == ("alone", (1, 2))
     assert "rank 1 waits in recv float32[4] from rank 0 at f.py:1; rank 0 has finished" in found.reason
     assert "rank 2 waits in recv float32[4] from rank 1 at f.py:2; rank 1 waits in recv float32[4] from rank 0" in found.reason
+
+
+# -- backward ----------------------------------------------------------------------------------------------------------------
+
+
+def movement(name: str = "all_gather", number: int = 0, group: tuple[int, ...] = (0, 1), site: str = "f.py:3") -> Due:
+    return Due(name, number, group, site)
+
+
+def test_who_waits_in_backward_for_a_rank_that_owes_it_is_told_which_movement_it_is() -> None:
+    states = [wait(0, "recv", 1, inside=call())._replace(backward_of=movement()), done(1)._replace(due=(movement(), movement(number=1)))]
+    found = explain(states)
+    assert (found.code, found.ranks) == ("backward", (1,))
+    assert found.reason.splitlines() == [
+        "rank 0 is in the backward of all_gather #1 (at f.py:3), in which rank 1 must take part and did not:",
+        "  rank 1 has finished without it",
+        "If its result is not part of the loss on rank 1, say so there: loss = pk.functional.tie(loss, result)",
+    ]
+
+
+def test_of_two_ranks_in_different_backwards_the_one_that_left_out_the_younger_is_named() -> None:
+    """Backward goes from the last movement to the first, so rank 0 has left out the second before it came to the first."""
+    first, second = movement(number=0, site="f.py:1"), movement("all_reduce", number=1, site="f.py:2")
+    skipped = wait(0, "recv", 1, inside=call())._replace(backward_of=first, due=(second,))
+    found = explain([skipped, wait(1, "recv", 0, inside=call("int64[1]"))._replace(backward_of=second, due=(first,))])
+    assert (found.code, found.ranks) == ("backward", (0,))
+    assert "rank 1 is in the backward of all_reduce #2 (at f.py:2)" in found.reason
+    assert "rank 0 waits in all_reduce #1 of float32[4], sum, ring at f.py:1, in the backward of all_gather #1 (at f.py:1)" in found.reason
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        done(1),
+        done(1)._replace(due=(movement(number=1),)),
+        done(1)._replace(due=(movement(group=(1, 2)),)),
+        wait(1, "recv", 0, "float32[8]", inside=call("float32[8]"))._replace(backward_of=movement(), due=(movement(number=1),)),
+    ],
+)
+def test_a_rank_that_owes_nothing_of_it_is_not_accused_of_leaving_it_out(other: RankState) -> None:
+    state = wait(0, "recv", 1, inside=call())._replace(backward_of=movement())
+    assert explain([state, other]).code in ("missing", "mismatch")
 
 
 @pytest.mark.parametrize(("ranks", "words"), [([3], "rank 3"), ([2, 0, 1], "ranks 0-2"), ([0, 2], "ranks 0, 2"), ([0, 1, 2, 5, 6, 9], "ranks 0-2, 5-6, 9")])

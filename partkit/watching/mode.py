@@ -189,7 +189,8 @@ class Watching(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         super().__exit__(kind, error, trace)  # type: ignore[no-untyped-call]
-        c10d.Work.wait = self._wait
+        if self._wait is not None:
+            c10d.Work.wait = self._wait
         done = {number for number, future in list(self._futures.items()) if future.done()}
         with self._ended:
             self._ended.wait_for(lambda: not done & self._under_way.keys())  # whoever waited for them was told before `_end` was
@@ -197,7 +198,12 @@ class Watching(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._end(number, "...")
 
     def _listen_to_waits(self) -> None:
-        """Until the watch ends, `Work.wait` also tells us: no operator comes by when somebody waits for a message."""
+        """Until the watch ends, `Work.wait` also tells us: no operator comes by when somebody waits for a message.
+
+        Where torch.distributed is not in use there is nothing to hear: a simulated rank's code may watch, too, and sees nothing.
+        """
+        if not c10d.is_initialized():
+            return
         wait = self._wait = c10d.Work.wait
 
         def telling(work: Any, *args: Any, **kwargs: Any) -> Any:

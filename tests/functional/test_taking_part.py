@@ -91,6 +91,24 @@ def test_a_tie_lets_every_rank_take_part(world2: Any) -> None:
     assert list(world2.run(run)) == [(5.0, 2.0), (6.0, 4.0 + 3.0)]
 
 
+def test_whoever_has_taken_part_owes_nothing() -> None:
+    """Also after a second backward through the same graph; and a backward of a backward is owed anew."""
+
+    def run(comm: Communicator) -> list[list[str]]:
+        x, due = one(comm), []
+        loss = (F.all_gather(F.all_reduce(x, comm), comm) ** 2).sum()
+        due.append([movement.name for movement in comm._context.due])
+        loss.backward(retain_graph=True)
+        loss.backward(retain_graph=True)
+        due.append([movement.name for movement in comm._context.due])
+        torch.autograd.grad(loss, x, create_graph=True)
+        due.append([movement.name for movement in comm._context.due])
+        return due
+
+    with SimulatedWorld(2) as world:
+        assert list(world.run(run)) == [[["all_reduce", "all_gather"], [], ["reduce_scatter", "all_reduce"]]] * 2
+
+
 def test_a_tie_adds_zeros_even_where_the_result_is_infinite() -> None:
     x, y = torch.tensor([1.0], requires_grad=True), torch.tensor([float("inf")], requires_grad=True)
     F.tie(2 * x, y * y).backward()

@@ -11,6 +11,7 @@ import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
 
 import partkit as pk
+from partkit.worlds.simulated import SimulatedWorld
 from partkit.worlds.world import World
 from tests.watching.watched import LiveWorld, names_and_bytes, watched
 
@@ -283,6 +284,20 @@ def test_waiting_is_torch_s_own_again_after_the_watch_and_after_an_error_in_it(l
         return same
 
     assert live_world(2).run(step)[0] == [False, True, False, True]
+
+
+def test_simulated_ranks_may_watch_and_see_nothing() -> None:
+    """Their watches overlap in one process, and none leaves a trace in torch."""
+
+    def step(comm: Any) -> tuple[int, str]:
+        with pk.watch() as watching:
+            pk.all_reduce(torch.ones(2), comm)
+        return len(watching.events), repr(watching)
+
+    before = dist.Work.wait
+    with SimulatedWorld(3) as world:
+        assert list(world.run(step)) == [(0, "no operation of torch.distributed and no collective")] * 3
+    assert dist.Work.wait is before
 
 
 @pytest.mark.live
