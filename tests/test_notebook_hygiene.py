@@ -27,7 +27,7 @@ def code_cells(path: Path) -> list[Any]:
 
 
 def test_there_are_notebooks() -> None:
-    assert (ROOT / "notebooks" / "01-first-four-ranks.ipynb") in NOTEBOOKS
+    assert [path.stem for path in NOTEBOOKS][:3] == ["01-first-four-ranks", "02-collectives-from-scratch", "03-what-does-it-cost"]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

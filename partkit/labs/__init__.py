@@ -28,3 +28,4 @@ from partkit.labs.ring import check_ring as check_ring
 from partkit.labs.tree import check_broadcast as check_broadcast
 from partkit.labs.verdict import Finding as Finding
 from partkit.labs.verdict import Verdict as Verdict
+from partkit.labs.wire import bytes_received as bytes_received

@@ -107,6 +107,8 @@ def explain(result: Tensor, right: Tensor, size: int) -> str:
 
 def _difference(value: float, got: Source | None, must: Source) -> str:
     """One wrong element beside the right one, in words."""
+    if value == 0:
+        return f"it holds 0, so nothing has come in here; it must hold {must}"
     if got is None:
         doubt = "was something divided, or a buffer read before it was filled?" if sum(must.counts) > 1 else "was a buffer read before it was filled?"
         return f"{value:g} is no sum of whole parts; {doubt}"

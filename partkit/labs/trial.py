@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
+from contextvars import Context
 from typing import Any, NamedTuple
 
 import torch
@@ -124,7 +125,7 @@ def _simulated(learner: Learner, case: Case) -> Outcome:
 
 def _rehearse(comm: Communicator, learner: Learner, case: Case) -> None:
     if comm.rank == 0:
-        _simulated(learner, case)
+        Context().run(_simulated, learner, case)  # in a context of its own: the simulated ranks are not this rank's
 
 
 def _on_rank(comm: Communicator, learner: Learner, case: Case) -> Attempt | None:

@@ -32,6 +32,7 @@ def test_explanations() -> None:
         "element 0 (4 of 4 elements are wrong): it holds the sum of element 3 of ranks 0-2, it must hold the sum of element 0 of ranks 0-2; "
         "all elements are there, but not in their places"
     )
+    assert explain(0 * total, total, size).endswith("it holds 0, so nothing has come in here; it must hold the sum of element 0 of ranks 0-2")
     one = total.clone()
     one[2] = float("nan")
     assert explain(one, total, size).startswith("element 2: nan is no sum of whole parts")
