@@ -134,7 +134,7 @@ def test_the_table_in_the_documentation_is_the_closed_form(text: str) -> None:
                 assert [value(formula, **names) for formula in row] == pytest.approx([cost.messages[0], cost.bytes_sent[0], cost.seconds], rel=1e-12)
 
 
-def test_auto_takes_what_the_model_finds_fastest_for_the_largest_piece() -> None:
+def test_auto_takes_what_the_model_finds_fastest_the_same_on_every_rank() -> None:
     sizes = [1, 1, 200_000, 1, 1, 1]
     for extents, chosen in ((None, choose("all_gather", 4, 6, LINK).best), (sizes, choose("all_gather", 800_000, 6, LINK).best)):
         trace = simulated(6, lambda comm, e=extents: all_gather(torch.ones(e[comm.rank] if e else 1), comm, sizes=e))

@@ -56,6 +56,16 @@ def test_any_shape_dtype_layout_and_op_in_any_group_gives_the_serial_answer(
     assert all(found[rank] == found[ranks[0]] and isinstance(found[rank], list) for rank in ranks), found
 
 
+@pytest.mark.parametrize("size", [4, 6, 7])
+def test_every_op_by_every_algorithm(size: int) -> None:
+    def all_of_them(comm: Communicator) -> list[str]:
+        found = [reduce_one(comm, list(range(size)), ((5,), torch.float32, "plain"), op, algorithm) for op in OPS[torch.float32] for algorithm in EXPLICIT]
+        return [wrong for wrong in found if isinstance(wrong, str)]
+
+    with SimulatedWorld(size) as world:
+        assert list(world.run(all_of_them)) == [[]] * size
+
+
 @pytest.mark.live
 @pytest.mark.parametrize("size", [1, 3, 4])
 def test_the_same_on_the_wire(live_world: Live, size: int) -> None:
