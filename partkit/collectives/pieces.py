@@ -35,9 +35,7 @@ def check_sizes(operation: str, x: Tensor, dim: int, sizes: Sizes, comm: Communi
         if sizes != "ask":
             raise ValueError(f"{operation}(sizes={sizes!r}): sizes is each rank's extent along dim {dim}, or 'ask', or None for equal pieces")
         return None
-    extents = tuple(int(size) for size in sizes)
-    if len(extents) != comm.size or min(extents) < 0:
-        raise ValueError(f"{operation}(sizes={list(extents)}): give the extent along dim {dim} of each of the {comm.size} ranks, at least 0")
+    extents = _one_for_each(operation, dim, sizes, comm)
     mine = extents[comm.rank]
     if mine != x.shape[dim]:
         raise ValueError(f"{operation}(sizes={list(extents)}): rank {comm.rank} passes {describe(x)}, its size along dim {dim} is {x.shape[dim]}, not {mine}")
@@ -52,12 +50,17 @@ def check_cut(operation: str, x: Tensor, dim: int, sizes: Sequence[int] | None, 
     """
     if sizes is None:
         return block_sizes(x.shape[dim], comm.size), f"dim {dim}"
-    extents = tuple(int(size) for size in sizes)
-    if len(extents) != comm.size or min(extents) < 0:
-        raise ValueError(f"{operation}(sizes={list(extents)}): give the extent along dim {dim} of each of the {comm.size} ranks, at least 0")
+    extents = _one_for_each(operation, dim, sizes, comm)
     if sum(extents) != x.shape[dim]:
         raise ValueError(f"{operation}(sizes={list(extents)}) of {describe(x)}: they add up to {sum(extents)}, but x has {x.shape[dim]} along dim {dim}")
     return extents, f"dim {dim} in {list(extents)}"
+
+
+def _one_for_each(operation: str, dim: int, sizes: Sequence[int], comm: Communicator) -> tuple[int, ...]:
+    extents = tuple(int(size) for size in sizes)
+    if len(extents) != comm.size or min(extents) < 0:
+        raise ValueError(f"{operation}(sizes={list(extents)}): give the extent along dim {dim} of each of the {comm.size} ranks, at least 0")
+    return extents
 
 
 def must_agree(x: Tensor, dim: int, sizes: Sizes) -> str:
