@@ -27,6 +27,7 @@ class Blocks(tuple[Tensor, ...]):
         starts: where each block begins, and where the last one ends.
 
     Example:
+        >>> import torch
         >>> blocks = Blocks(torch.arange(6), [3, 2, 1])
         >>> blocks[1], blocks.over(range(0, 2))
         (tensor([3, 4]), tensor([0, 1, 2, 3, 4]))
@@ -57,6 +58,7 @@ def front(x: Tensor, dim: int) -> Tensor:
     """``x`` as a flat tensor in which ``dim`` varies slowest; only to be read: it may be ``x`` itself.
 
     Example:
+        >>> import torch
         >>> front(torch.tensor([[1, 2], [3, 4]]), dim=1)
         tensor([1, 3, 2, 4])
     """
@@ -67,6 +69,7 @@ def back(flat: Tensor, shape: Sequence[int], dim: int, extent: int) -> Tensor:
     """The inverse of `front`: the tensor of ``shape`` with ``extent`` along ``dim``, contiguous.
 
     Example:
+        >>> import torch
         >>> back(torch.tensor([1, 3, 2, 4]), (2, 9), dim=1, extent=2)
         tensor([[1, 2],
                 [3, 4]])
