@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from partkit.diagnosis import name_ranks
 from partkit.labs.marks import explain
 from partkit.labs.traffic import Traffic
 from partkit.labs.trial import AnyWorld, Attempt, Case, Learner, attempt
@@ -84,7 +85,7 @@ def _judge(exercise: Exercise, learner: Learner, case: Case, world: AnyWorld) ->
     """What is wrong with one case."""
     outcome = attempt(learner, case, world)
     if outcome.problem or outcome.traffic is None:
-        yield f"it does not come to an end.\n{outcome.problem}"
+        yield outcome.problem
         return
     told = list(_results(exercise, case, outcome.attempts))
     yield from told
@@ -106,6 +107,9 @@ def _results(exercise: Exercise, case: Case, attempts: Sequence[Attempt]) -> Ite
         yield from filter(None, [exercise.hint(results, inputs)])
     yield from (f"rank {rank}{text}" for rank, text in told.items() if text)
     yield from (f"rank {rank}: the input was changed; work on a clone" for rank, made in enumerate(attempts) if made.modified)
+    unfinished = [rank for rank, made in enumerate(attempts) if made.unfinished]
+    if unfinished:
+        yield f"{name_ranks(unfinished)}: a message was posted and not waited for; call wait() on what isend and irecv give"
 
 
 def _result(made: Attempt, right: Tensor, size: int) -> str:

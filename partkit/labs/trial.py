@@ -8,6 +8,7 @@ simulated    first rehearsed on rank 0 of the live world, in the same time: a lo
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from contextvars import Context
@@ -19,7 +20,7 @@ from torch import Tensor
 from partkit.communicator import Communicator
 from partkit.labs.marks import marked
 from partkit.labs.traffic import ONE_SECOND_A_MESSAGE, Traffic
-from partkit.worlds.errors import RankError
+from partkit.worlds.errors import RankDied, RankError, RanksStuck
 from partkit.worlds.simulated import SimulatedWorld
 from partkit.worlds.world import World
 
@@ -27,6 +28,8 @@ Learner = Callable[[Tensor, Communicator], Any]
 AnyWorld = World | SimulatedWorld
 MOST_SECONDS = 30.0
 """For one attempt; a right one takes milliseconds."""
+OWN_FRAME = re.compile(r'  File "[^"]*[\\/]labs[\\/]trial\.py".*\n(    .*\n)*')
+"""This file's lines in a traceback."""
 
 
 class Case(NamedTuple):
@@ -71,6 +74,8 @@ class Attempt(NamedTuple):
     """Type of what was returned, if it is no tensor."""
     modified: bool
     """Whether the input was changed."""
+    unfinished: int
+    """Messages that it posted and did not wait for."""
 
 
 class Outcome(NamedTuple):
@@ -80,7 +85,7 @@ class Outcome(NamedTuple):
     """By rank."""
     traffic: Traffic | None = None
     problem: str = ""
-    """Why it did not come to an end."""
+    """Why there is no result, in words."""
 
 
 def attempt(learner: Learner, case: Case, world: AnyWorld) -> Outcome:
@@ -108,9 +113,9 @@ def _within(world: World, fn: Callable[..., Any], *args: Any) -> Any:
         return run.wait(MOST_SECONDS), run.trace
     except TimeoutError:
         run.stop()
-        return f"it was still running after {MOST_SECONDS:g} s and was stopped; is there a loop without end?"
+        return f"it does not come to an end: still running after {MOST_SECONDS:g} s, it was stopped; is there a loop without end?"
     except RankError as error:
-        return str(error)
+        return _in_words(error)
 
 
 def _simulated(learner: Learner, case: Case) -> Outcome:
@@ -119,8 +124,14 @@ def _simulated(learner: Learner, case: Case) -> Outcome:
         try:
             attempts = world.run(_on_rank, learner, case)
         except RankError as error:
-            return Outcome(problem=str(error))
+            return Outcome(problem=_in_words(error))
         return Outcome(list(attempts), Traffic.of(world.trace, case.size, steps=True))
+
+
+def _in_words(error: RankError) -> str:
+    """What went wrong, with the learner's own lines of the traceback."""
+    kind = "it does not come to an end" if isinstance(error, RanksStuck) else "a rank ends" if isinstance(error, RankDied) else "it raises an error"
+    return f"{kind}.\n{OWN_FRAME.sub('', str(error))}"
 
 
 def _rehearse(comm: Communicator, learner: Learner, case: Case) -> None:
@@ -137,4 +148,5 @@ def _on_rank(comm: Communicator, learner: Learner, case: Case) -> Attempt | None
     before = x.clone()
     result: Any = learner(x, group)
     is_tensor = isinstance(result, Tensor)
-    return Attempt(result.detach().clone() if is_tensor else None, type(result).__name__, not torch.equal(x, before))
+    unfinished = len(comm._context.pending)
+    return Attempt(result.detach().clone() if is_tensor else None, type(result).__name__, not torch.equal(x, before), unfinished)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import torch
 from torch import Tensor
 
@@ -102,6 +104,23 @@ def loop_without_end(x: Tensor, comm: Communicator) -> Tensor:
 
 def everybody_gets_it_twice(x: Tensor, comm: Communicator) -> Tensor:
     return tree_broadcast(tree_broadcast(x, comm), comm)
+
+
+def dropped_handles(x: Tensor, comm: Communicator) -> Tensor:
+    """Flat, posted at once, and nobody waits for the sends."""
+    result = x.clone()
+    if comm.rank == 0:
+        for dst in range(1, comm.size):
+            comm.isend(result, dst)
+    else:
+        comm.recv(result, 0)
+    return result
+
+
+def ends_a_rank(x: Tensor, comm: Communicator) -> Tensor:
+    if comm.rank == 1:
+        os._exit(3)
+    return tree_broadcast(x, comm)
 
 
 def back_to_the_root(x: Tensor, comm: Communicator) -> Tensor:

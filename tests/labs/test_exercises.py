@@ -38,10 +38,12 @@ WRONG: list[tuple[Check, Learner, str]] = [
     ),
     (check_broadcast, s.flat_at_once, "it takes 7 steps, one after the other, where ceil(log2 p) = 3 are enough; this is the flat algorithm"),
     (check_broadcast, s.chain_broadcast, "7 steps, one after the other, where ceil(log2 p) = 3 are enough; this is a chain"),
-    (check_broadcast, s.tree_for_powers_of_two, "3 ranks, shape [12]: it does not come to an end.\nrank 1: ValueError: dst=3 is outside this group"),
+    (check_broadcast, s.tree_for_powers_of_two, "3 ranks, shape [12]: it raises an error.\nrank 1: ValueError: dst=3 is outside this group"),
     (check_broadcast, s.everybody_gets_it_twice, "rank 1 received 2 messages; once is enough, p - 1 = 3 messages in all (sent: 6)"),
     (check_broadcast, s.back_to_the_root, "rank 0 received a message; it is the root and has everything"),
     (check_broadcast, lambda x, comm: None, "rank 0 returned a NoneType; return the tensor"),
+    (check_broadcast, s.dropped_handles, "rank 0: a message was posted and not waited for; call wait() on what isend and irecv give"),
+    (check_broadcast, s.ends_a_rank, "4 ranks, shape [12]: a rank ends.\nrank 1 ended without a result (exit code 3)"),
     (check_all_gather, lambda x, comm: x, "rank 0 returned the shape [3]; it must be [12]"),
     (check_all_gather, s.own_piece_only, "it holds element 0 of rank 3, it must hold element 0 of rank 1"),
     (check_all_gather, s.order_of_arrival, "the pieces stand in the order in which they arrived; put rank r's piece in place r"),
@@ -98,9 +100,7 @@ def test_a_simulated_world_is_enough(check: Check, learner: Learner) -> None:
 def test_a_loop_without_end_is_stopped_and_the_world_stays(world4: pk.World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trial, "MOST_SECONDS", 1.0)
     verdict = check_broadcast(s.loop_without_end, world4)
-    assert "3 ranks, shape [12]: it does not come to an end.\nit was still running after 1 s and was stopped" in repr(verdict).replace(
-        "        it was", "it was"
-    )
+    assert "3 ranks, shape [12]: it does not come to an end: still running after 1 s, it was stopped" in repr(verdict).replace("        it was", "it was")
     assert list(world4.run(lambda comm: comm.rank)) == [0, 1, 2, 3]
 
 
@@ -114,8 +114,15 @@ def test_a_loop_without_end_on_simulated_ranks_is_stopped_too(world4: pk.World, 
         return s.tree_broadcast(x, comm)
 
     verdict = check_broadcast(learner, world4)
-    assert "8 simulated ranks, shape [24]: it does not come to an end." in verdict.findings[0].text
+    assert "8 simulated ranks, shape [24]: it does not come to an end: still running after 1 s" in verdict.findings[0].text
     assert list(world4.run(lambda comm: comm.rank)) == [0, 1, 2, 3]
+
+
+@pytest.mark.live
+def test_an_error_shows_the_learners_lines_only(world4: pk.World) -> None:
+    verdict = check_broadcast(s.tree_for_powers_of_two, world4)
+    assert "tree_for_powers_of_two\n    comm.send(result, comm.rank + have)" in verdict.findings[0].text
+    assert "trial.py" not in verdict.findings[0].text
 
 
 @pytest.mark.live

@@ -127,7 +127,7 @@ def test_a_ring_in_turns_takes_too_many_steps(world4: pk.World) -> None:
         (ready_made, "a ready-made collective made it (all_reduce)"),
         (whole_tensors, "rank 0 sent 576 bytes, a ring sends 144"),
         (everyone_to_everyone, "rank 0 sent to ranks 1-3; in a ring each rank sends to one neighbour only"),
-        (only_even, "shape [10]: it does not come to an end.\nranks 0-3: ValueError: sizes must divide"),
+        (only_even, "shape [10]: it raises an error.\nranks 0-3: ValueError: sizes must divide"),
         (blocking, "each waits for the next, a cycle"),
         (lambda x, comm: None, "rank 0 returned a NoneType; return the tensor"),
     ],
