@@ -55,8 +55,8 @@ class MessageStepper(LiveView):
         round  messages                               bytes  tag
             1  0 -> 1, 1 -> 0                             8  reduce-scatter 1
             2  0 -> 1, 1 -> 0                             8  all-gather 1
-        rank 0 holds [1 2] of rank 0; [11 22] of ranks 0-1
-        rank 1 holds [10 20] of rank 1; [11 22] of ranks 0-1
+        rank 0 holds [11 22] of ranks 0-1
+        rank 1 holds [11 22] of ranks 0-1
         >>> stepper.close()
     """
 
