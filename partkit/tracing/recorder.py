@@ -98,4 +98,4 @@ def _numbers(table: dict[str, int], texts: Sequence[str]) -> list[int]:
     """The number of each text in ``table``, new ones if need be. Few differ, so most of it is one look-up each."""
     for text in dict.fromkeys(texts):
         table.setdefault(text, len(table))
-    return [table[text] for text in texts]
+    return list(map(table.__getitem__, texts))

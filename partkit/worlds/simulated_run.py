@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 from collections.abc import Iterator
@@ -14,8 +15,8 @@ import torch
 from partkit.communicator import Communicator, RankContext, current, describe
 from partkit.counting import CountedOperations
 from partkit.diagnosis import Operation, RankState, explain, name_ranks
-from partkit.tracing import Recorder, Trace
-from partkit.transport.simulated import Died, RandomState, Simulation, Stopped
+from partkit.tracing import Batch, Recorder, Trace
+from partkit.transport.simulated import Died, RandomState, Simulation, Stopped, random_state_of_the_kernel
 from partkit.worlds.errors import MOST_LINES, Failure, RankDied, name_sites, pack_failure, rank_error, ranks_stuck, site_name
 from partkit.worlds.output import Output, StreamName, make_screen
 from partkit.worlds.results import Results
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 STACK_BYTES = 1 << 20
 """Of a rank's thread: only what it touches takes memory."""
+FEW_EVENTS = 500
+"""Of a rank that stands still: so many are not worth an array of their own."""
 
 
 class Dead(NamedTuple):
@@ -49,8 +52,9 @@ class SimulatedRun:
     def __init__(self, world: SimulatedWorld, payload: bytes) -> None:
         self.world = world
         self._payload = payload
-        self._simulation = Simulation(world.size, world.cluster.network(world.size), world.random)
+        self._simulation = Simulation(world.size, world.cluster.network(world.size), world.random, self._pack_events)
         self._contexts = [RankContext(wire, Recorder(wire.rank, enabled=world.traced), world.cluster) for wire in self._simulation.wires]
+        self._batches: list[list[Batch]] = [[] for _ in range(world.size)]
         self._values: dict[int, bytes] = {}
         self._failures: dict[int, Failure] = {}
         self._dead: dict[int, Dead] = {}
@@ -60,7 +64,7 @@ class SimulatedRun:
 
     def results(self) -> Results:
         """Run, and give back what the ranks returned; raises what went wrong."""
-        with one_math_thread(), rank_output(self._output):
+        with one_math_thread(), rare_collections(), random_state_of_the_kernel(), rank_output(self._output):
             threads = self._start()
             try:
                 self._simulation.run(self._show)
@@ -74,7 +78,6 @@ class SimulatedRun:
             for thread in threads:
                 thread.join()
         self._show(over=True)
-        self._simulation.engine.run()
         self._fill_trace()
         self._raise_problem(states)
         return Results(self._dead[rank] if rank in self._dead else unpack(self._values[rank]) for rank in range(self.world.size))
@@ -154,23 +157,31 @@ class SimulatedRun:
     def _with_send(self, state: RankState) -> RankState:
         """A rank that has run ahead of its sends stands at the end of its collective for one that nobody has taken."""
         work = self._simulation.wires[state.rank].standing_for
-        if work is None or state.status == "blocked":
+        if work is None or work.tensor is None or state.status == "blocked":
             return state
         site, tag = "" if state.call is None else state.call.site, work.tag.rpartition("|")[2]
         send = Operation("send", work.peer, tag, describe(work.tensor), site, f"{work.tag}|{work.tensor.dtype}|{work.tensor.numel()}")
         return state._replace(status="blocked", blocked_on=send, posted=(*state.posted, send))
 
+    def _pack_events(self, rank: int, *, few: int = FEW_EVENTS) -> None:
+        """Put a rank's events into arrays, which take a third of the memory, unless there are few."""
+        if len(self._contexts[rank].recorder) > few:
+            batch = self._contexts[rank].recorder.drain()
+            if batch is not None:
+                self._batches[rank].append(batch)
+
     def _fill_trace(self) -> None:
         """Turn the marks of the events into seconds."""
-        for context, wire in zip(self._contexts, self._simulation.wires, strict=True):
-            batch = context.recorder.drain()
-            if batch is not None:
-                times = np.array(wire.times())
-                last = len(times) - 1  # a rank that was stuck never got to the end of its wait: what was open then ends where it stands
-                batch.records["begun"], batch.records["done"] = batch.records["start"], batch.records["end"]
+        for rank, times in enumerate(self._simulation.take_times()):
+            self._pack_events(rank, few=0)
+            last = len(times) - 1  # a rank that was stuck never got to the end of its wait: what was open then ends where it stands
+            for batch in self._batches[rank]:
+                records = batch.records
+                records["begun"], records["done"] = records["start"], records["end"]
                 for column in ("start", "end", "waited"):
-                    batch.records[column] = times[np.minimum(batch.records[column].astype(np.int64), last)]
+                    records[column] = times[np.minimum(records[column].astype(np.int64), last)]
                 self.trace.append(batch._replace(new_sites=[site_name(site) for site in batch.new_sites]))
+            self._batches[rank].clear()
         self.trace.finished.set()
 
 
@@ -188,14 +199,24 @@ def _died(dead: list[Dead], waiting: list[RankState]) -> RankDied:
 
 @contextmanager
 def one_math_thread() -> Iterator[None]:
-    """The same order of additions as on a live rank; the kernel's random numbers stay as they are."""
-    before, torch_state = torch.get_num_threads(), torch.get_rng_state()
+    """The same order of additions as on a live rank."""
+    before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         yield
     finally:
         torch.set_num_threads(before)
-        torch.set_rng_state(torch_state)
+
+
+@contextmanager
+def rare_collections() -> Iterator[None]:
+    """Python looks for dead cycles less often: what a run leaves grows steadily and stays alive, and looking through it took half the time."""
+    before = gc.get_threshold()
+    gc.set_threshold(max(before[0], 100_000), 50, 1000) if before[0] else None
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def without_numbers(value: Any) -> Any:

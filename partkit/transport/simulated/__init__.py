@@ -20,6 +20,7 @@ a few turns for each rank instead of 2 (p - 1). Outside of collectives a send wa
 
 from partkit.transport.simulated.simulation import Simulation as Simulation
 from partkit.transport.simulated.turns import RandomState as RandomState
+from partkit.transport.simulated.turns import random_state_of_the_kernel as random_state_of_the_kernel
 from partkit.transport.simulated.wire import SimulatedTransport as SimulatedTransport
 from partkit.transport.simulated.work import Died as Died
 from partkit.transport.simulated.work import Stopped as Stopped

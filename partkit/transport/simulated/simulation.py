@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from ctypes import c_ulong, py_object, pythonapi
+
+import numpy as np
+import numpy.typing as npt
 
 from partkit.transport.simulated.turns import RandomState, Turns
 from partkit.transport.simulated.wire import SimulatedTransport
@@ -20,9 +23,11 @@ class Simulation:
         size: number of ranks.
         network: how long messages and computations take.
         random: what each rank draws its random numbers from.
+        rest: called with a rank whenever it stands still.
     """
 
-    def __init__(self, size: int, network: Network, random: list[RandomState]) -> None:
+    def __init__(self, size: int, network: Network, random: list[RandomState], rest: Callable[[int], object] = int) -> None:
+        self._rest = rest
         self.size = size
         self.engine = Engine(size, network)
         self.wires = [SimulatedTransport(self, rank) for rank in range(size)]
@@ -69,7 +74,7 @@ class Simulation:
     def begin(self, rank: int) -> None:
         """A rank's thread is there: it stands still until its first turn."""
         self._turns.wait(rank)
-        self._random[rank].swap()
+        self._random[rank].draw_from()
         if self.stopping:
             raise Stopped
 
@@ -77,7 +82,7 @@ class Simulation:
         """A rank's function has ended; its thread touches nothing after this."""
         if self._broken:
             return
-        self._random[rank].swap()
+        self._random[rank].keep()
         self.unfinished.remove(rank)
         self._turns.give(self._next())
 
@@ -87,10 +92,11 @@ class Simulation:
             raise Stopped
         following = self._next()
         if following != rank:
-            self._random[rank].swap()
+            self._random[rank].keep()
+            self._rest(rank)
             self._turns.give(following)
             self._turns.wait(rank)
-            self._random[rank].swap()
+            self._random[rank].draw_from()
         if self.stopping:
             raise Stopped
 
@@ -118,6 +124,15 @@ class Simulation:
         self._grown.add(rank)
         return rank
 
+    def take_times(self) -> Iterator[npt.NDArray[np.float64]]:
+        """When the run is over: for each rank, seconds for each value of `SimulatedTransport.now`. Once."""
+        self.engine.run()
+        for wire in self.wires:
+            wire.entries.clear()
+        for times in self.engine.times:
+            yield np.array(times)
+            times.clear()
+
     # -- messages ------------------------------------------------------------------------------------------------
 
     def post(self, work: SimulatedWork, channel: Channel) -> None:
@@ -143,10 +158,12 @@ class Simulation:
 
     def _settle(self, work: SimulatedWork) -> None:
         """The engine knows what becomes of a message that depends on time."""
-        send = work.other
-        if work.terms is not None and isinstance(send, SimulatedWork):
-            self._lines[send.channel].remove(send)
-            self._meet(send, work)
+        other = work.other
+        if other is not None:
+            send, recv = (work, other) if work.is_send else (other, work)
+            if recv.terms is not None and not send.taken:
+                self._lines[send.channel].remove(send)
+                self._meet(send, recv)
         if work.needed:
             work.needed = False
             self._ready.append(work.rank)

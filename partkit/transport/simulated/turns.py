@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 from _thread import allocate_lock
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -48,12 +50,26 @@ class RandomState:
         self._numpy: Any = np.random.MT19937(seed)
         self._python = random.Random(seed).getstate()
 
-    def swap(self) -> None:
-        """Make this what is drawn from, and keep what was: the second call puts it back."""
-        numpy: Any = np.random  # its stubs lack the two functions
-        state, python = torch.default_generator.get_state(), random.getstate()
+    def draw_from(self) -> None:
+        """Make this what is drawn from."""
+        numpy: Any = np.random  # its stubs lack the function
         torch.default_generator.set_state(self._torch)
         random.setstate(self._python)
-        self._torch, self._python, held = state, python, numpy.get_bit_generator()
         numpy.set_bit_generator(self._numpy)
-        self._numpy = held
+
+    def keep(self) -> None:
+        """Keep what would be drawn next, for the next `draw_from`. numpy's generator is an object of its own, and stays as it is."""
+        self._torch, self._python = torch.default_generator.get_state(), random.getstate()
+
+
+@contextmanager
+def random_state_of_the_kernel() -> Iterator[None]:
+    """What the kernel would draw next is the same afterwards, whatever ranks have drawn meanwhile."""
+    numpy: Any = np.random
+    before = torch.default_generator.get_state(), random.getstate(), numpy.get_bit_generator()
+    try:
+        yield
+    finally:
+        torch.default_generator.set_state(before[0])
+        random.setstate(before[1])
+        numpy.set_bit_generator(before[2])

@@ -40,7 +40,7 @@ class SimulatedTransport:
         self._death = simulation.engine.deaths[rank]
 
     def now(self) -> float:
-        """How much this rank has done: what `times` turns into seconds."""
+        """How much this rank has done: which `Simulation.take_times` turns into seconds."""
         return len(self.entries)
 
     def seconds(self) -> float:
@@ -50,10 +50,6 @@ class SimulatedTransport:
         engine.asking.add(self.rank)
         self._simulation.suspend(self.rank)
         return engine.times[self.rank][-1]
-
-    def times(self) -> list[float]:
-        """Seconds for each value of `now` so far."""
-        return self._simulation.engine.times[self.rank]
 
     def sleep(self, seconds: float, work: Computation | None = None) -> None:
         self.entries.append(float(seconds) if work is None else work)

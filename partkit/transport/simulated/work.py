@@ -35,9 +35,9 @@ class SimulatedWork(Side):
     other: SimulatedWork | None
 
     def __init__(self, wire: SimulatedTransport, tensor: Tensor, peer: int, tag: str, is_send: bool, combine: Combine | None = None) -> None:
-        super().__init__(wire.rank, peer, tensor.numel() * tensor.element_size(), is_send)
+        super().__init__(wire.rank, peer, tensor.nbytes, is_send)
         self._wire = wire
-        self.tensor = tensor
+        self.tensor: Tensor | None = tensor  # as long as anybody needs it
         self.tag = tag
         self.combine = combine
         self.kept: bytes | Tensor | None = None  # a copy of what was sent, if the sender has gone on before it was taken
@@ -46,6 +46,7 @@ class SimulatedWork(Side):
 
     @property
     def channel(self) -> Channel:
+        assert self.tensor is not None
         src, dst = (self.rank, self.peer) if self.is_send else (self.peer, self.rank)
         return src, dst, self.tag, self.tensor.dtype, self.tensor.numel()
 
@@ -76,8 +77,10 @@ class SimulatedWork(Side):
             if other.combine is not None and not self.taken:
                 self.kept = copy_of(self.tensor)
         elif self.combine is not None:
-            self.combine(self.tensor, as_tensor(other))
-            other.taken = True
+            assert self.tensor is not None
+            self.combine(self.tensor, sent_for(other, self.tensor))
+            forget(other)
+        self.tensor = None
 
     def _wait_for_time(self, terms: Terms) -> None:
         """A receive that takes the first message to come: stand still until it is known which one that is."""
@@ -89,31 +92,41 @@ class SimulatedWork(Side):
             raise TimeoutError(f"rank {self.rank}: nothing from {sender} in {terms.timeout:g} s of virtual time")
 
 
-def copy_of(tensor: Tensor) -> bytes | Tensor:
+def copy_of(tensor: Tensor | None) -> bytes | Tensor:
     """What ``tensor`` (contiguous) holds now."""
-    if tensor.device.type == "cpu":
-        return string_at(tensor.data_ptr(), tensor.numel() * tensor.element_size())
+    assert tensor is not None
+    if tensor.is_cpu:
+        return string_at(tensor.data_ptr(), tensor.nbytes)
     return tensor.clone()
 
 
-def as_tensor(send: SimulatedWork) -> Tensor:
+def sent_for(send: SimulatedWork, buffer: Tensor) -> Tensor:
     """What was sent, in the shape of the receiver's buffer."""
-    kept = send.kept
-    assert send.other is not None
-    if kept is None:
-        return send.tensor.view(send.other.tensor.shape)
-    if isinstance(kept, Tensor):
-        return kept.view(send.other.tensor.shape)
-    if not kept:
-        return torch.empty_like(send.other.tensor)
-    return torch.frombuffer(bytearray(kept), dtype=send.tensor.dtype).view(send.other.tensor.shape)
+    sent = send.tensor if send.kept is None else send.kept
+    assert sent is not None
+    if isinstance(sent, Tensor):
+        return sent.view(buffer.shape)
+    return torch.frombuffer(bytearray(sent), dtype=buffer.dtype).view(buffer.shape) if sent else torch.empty_like(buffer)
 
 
 def deliver(send: SimulatedWork, recv: SimulatedWork) -> None:
     """Copy the tensor: by plain memory, so that no dispatch mode takes it for the user's own operation."""
     kept, buffer = send.kept, recv.tensor
-    if buffer.device.type != "cpu":
-        buffer.copy_(as_tensor(send))
-    elif recv.nbytes and not isinstance(kept, Tensor):
-        memmove(buffer.data_ptr(), send.tensor.data_ptr() if kept is None else kept, recv.nbytes)
-    send.taken, send.kept = True, None
+    assert buffer is not None
+    if not buffer.is_cpu:
+        buffer.copy_(sent_for(send, buffer))
+    elif recv.nbytes:
+        if kept is None:
+            assert send.tensor is not None
+            memmove(buffer.data_ptr(), send.tensor.data_ptr(), recv.nbytes)
+        else:
+            assert isinstance(kept, bytes)
+            memmove(buffer.data_ptr(), kept, recv.nbytes)
+    forget(send)
+
+
+def forget(send: SimulatedWork) -> None:
+    """The receiver has what was sent; nobody needs it any more if the sender has gone on."""
+    if send.kept is not None:
+        send.tensor = send.kept = None
+    send.taken = True
