@@ -166,7 +166,7 @@ def test_batched_messages_pair_up(live_world: LiveWorld) -> None:
     watched(world, step)
     messages = world.trace.messages()
     assert sorted((m.send.rank, m.recv.rank, m.send.nbytes) for m in messages) == [(0, 1, 8), (1, 0, 8)]
-    assert {side.span for message in messages for side in message} == {"batch_isend_irecv"}
+    assert {(side.span, side.tag) for message in messages for side in message} == {("batch_isend_irecv", "dist.message")}
 
 
 @pytest.mark.live
@@ -198,7 +198,7 @@ def test_a_message_lasts_until_it_has_been_waited_for(live_world: LiveWorld) -> 
     world = live_world(2)
     for event in watched(world, step, rank=None):
         (meanwhile,) = (e for e in world.trace.events if e.rank == event.rank and e.tag == "meanwhile")
-        assert event.start < meanwhile.start and meanwhile.end < event.end
+        assert event.tag == "dist.message" and event.start < meanwhile.start and meanwhile.end < event.end
 
 
 # -- when they end ---------------------------------------------------------------------------------------------------------

@@ -135,11 +135,10 @@ def test_pipeline_stages(live_world: LiveWorld, name: str) -> None:
                 schedule.step(*([torch.ones(6, 4)] if comm.rank == 0 else []), **({"target": torch.ones(6, 4)} if comm.rank == 1 else {}))
 
     world = live_world(2)
-    watched(world, step)
+    events = watched(world, step, rank=None)
     messages = [message for message in world.trace.messages() if message.send.span.startswith("step 1")]  # the first step also tells shapes
     assert Counter((m.send.rank, m.recv.rank, m.send.nbytes, m.recv.nbytes) for m in messages) == {(0, 1, 32, 32): 3, (1, 0, 32, 32): 3}
-    unmatched = world.trace.num_messages() - len(world.trace.messages())
-    assert unmatched == 0
+    assert len(world.trace.messages()) == world.trace.num_messages() and {event.tag for event in events} == {"dist.message"}
 
 
 @pytest.mark.live
