@@ -121,6 +121,8 @@ class SimulatedRun:
             self._dead[rank] = Dead(rank, self._simulation.engine.deaths[rank])
         except BaseException as error:
             self._failures[rank] = unpack(pack_failure(rank, error))
+        self._pack_events(rank, few=0)
+        self._contexts[rank].num_messages.clear()  # as large as the run is long
         self._simulation.finish(rank)
 
     def _execute(self, rank: int) -> None:
