@@ -131,6 +131,7 @@ def test_when_the_run_ends_the_output_becomes_a_still_picture(notebook: None, di
 
 def test_without_a_reader_the_picture_is_shown_and_brought_up_to_date_once(display: Display, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PARTKIT_STATIC", "1")
+    monkeypatch.setattr("partkit.widgets.live.PATIENCE", 0.01)  # this run does not end meanwhile
     live = Live(1)
     curve = Curve(live.trace)
     curve._ipython_display_()
