@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from partkit.data_parallel import DataParallel as DataParallel
     from partkit.figures.operations import operation_table as operation_table
     from partkit.mesh import Mesh as Mesh
+    from partkit.pipeline_parallel.execution import PipelineParallel as PipelineParallel
     from partkit.recording import record as record
     from partkit.serial_twin import Piece as Piece
     from partkit.serial_twin import same_as_serial as same_as_serial
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from partkit.widgets.cost_explorer import CostExplorer as CostExplorer
     from partkit.widgets.curve import Curve as Curve
     from partkit.widgets.prediction import Prediction as Prediction
+    from partkit.widgets.schedule_studio import ScheduleStudio as ScheduleStudio
     from partkit.widgets.stepper import MessageStepper as MessageStepper
     from partkit.widgets.timeline import Timeline as Timeline
     from partkit.worlds.simulated import SimulatedWorld as SimulatedWorld
@@ -76,7 +78,9 @@ _HOME = {
     "Mesh": "partkit.mesh",
     "MessageStepper": "partkit.widgets.stepper",
     "Piece": "partkit.serial_twin",
+    "PipelineParallel": "partkit.pipeline_parallel.execution",
     "Prediction": "partkit.widgets.prediction",
+    "ScheduleStudio": "partkit.widgets.schedule_studio",
     "SimulatedWorld": "partkit.worlds.simulated",
     "Timeline": "partkit.widgets.timeline",
     "Trace": "partkit.tracing",

@@ -38,15 +38,20 @@ def module_name(path: Path) -> str:
 
 
 def top_level(name: str) -> str:
-    """The module of the map that a dotted name belongs to: ``partkit.worlds.run`` -> ``worlds``; ``partkit`` -> ``__init__``."""
-    return (name.split(".") + ["__init__"])[1]
+    """The row of the map that a dotted name belongs to: ``partkit.worlds.run`` -> ``worlds``; ``partkit`` -> ``__init__``.
+
+    A row may be a part of a package, ``pipeline_parallel.execution``: names inside belong to it, not to the package's own row.
+    """
+    parts = (name.split(".") + ["__init__"])[1:]
+    inner = ".".join(parts[:2])
+    return inner if inner in layers() else parts[0]
 
 
 @cache
 def layers() -> dict[str, Row]:
     """The table of partkit/README.md."""
     text = (PACKAGE / "README.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| (\d+) \| `(\w+)` \| [^|]+ \| (yes|no) \|$", text, re.MULTILINE)
+    rows = re.findall(r"^\| (\d+) \| `([\w.]+)` \| [^|]+ \| (yes|no) \|$", text, re.MULTILINE)
     return {module: Row(int(layer), torch == "yes") for layer, module, torch in rows}
 
 

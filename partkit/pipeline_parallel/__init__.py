@@ -21,8 +21,9 @@
     picture        a schedule as a picture of text
     recognition    the name of a schedule that somebody has built
     searching/     the best schedule for given costs
+    execution/     `pk.PipelineParallel`: stages of a real model, and their execution
 
-All of it is free of torch.
+All of it but ``execution`` is free of torch.
 """
 
 from __future__ import annotations

@@ -1,0 +1,24 @@
+"""Pipelines of real models: a module is cut in stages, which obey a schedule.
+
+file           idea
+wrapper        `PipelineParallel`: cut, split, execute, share
+choosing       the schedule to execute
+cut            a module -> pieces; graph: along its graph; balance: evenly, pure
+piece          what one stage computes, and with which arguments of the batch
+part           this rank's pieces as one module, under the names of the whole
+microbatches   a batch -> micro-batches; how their losses make that of the batch
+values         what passes between stages, and its form
+announcing     the form of it, told once for all micro-batches that look alike
+stage          forward and backward of a micro-batch; what is kept
+halves         a backward in two halves
+execute        an action -> a method; no decisions
+receipts       when a rank can know that what it sent has arrived; pure
+sharing        gradients of tied weights and of replicas, summed
+"""
+
+from partkit.pipeline_parallel.execution.balance import balance as balance
+from partkit.pipeline_parallel.execution.microbatches import Loss as Loss
+from partkit.pipeline_parallel.execution.wrapper import PipelineParallel as PipelineParallel
+from partkit.pipeline_parallel.execution.wrapper import Step as Step
+
+__all__ = ["Loss", "PipelineParallel", "Step", "balance"]

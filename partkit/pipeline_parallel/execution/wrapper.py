@@ -1,0 +1,201 @@
+"""`PipelineParallel`: train one model whose layers lie on different ranks, as if one process had it all.
+
+    model = pk.PipelineParallel(net, comm, loss=F.cross_entropy, schedule="zb_h1", num_microbatches=8)
+    step = model.step(x, target=y)          forward and backward of the whole batch; gradients are there
+    optimizer.step()                        each rank's own, for its own layers
+
+    cut           net -> pieces, one a stage                                 `cut`, `graph`, `balance`
+    split         batch -> micro-batches                                     `microbatches`
+    announce      what passes between stages                                 `announcing`, once for a shape
+    execute       the schedule's list, action by action                      `execute`, `stage`, `halves`
+    share         gradients of tied weights and replicas are summed          `sharing`
+
+Messages of a step, besides announcements: one for each tensor that passes from one rank to another, forward and, where it has a gradient,
+backward; and one all-reduce for each set of ranks that share parameters.
+
+Source: Huang et al. 2019, "GPipe"; Narayanan et al. 2021, "Efficient Large-Scale Language Model Training on GPU Clusters".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, get_args
+
+import torch
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+
+from partkit.communicator import Communicator
+from partkit.pipeline_parallel.execution.announcing import Announcements
+from partkit.pipeline_parallel.execution.choosing import forwards_of, schedule_for
+from partkit.pipeline_parallel.execution.cut import Cut, cut_module
+from partkit.pipeline_parallel.execution.execute import Executor
+from partkit.pipeline_parallel.execution.microbatches import Loss, Microbatch, argument_names, split_batch
+from partkit.pipeline_parallel.execution.part import part_of
+from partkit.pipeline_parallel.execution.sharing import Sharing, shared_parameters
+from partkit.pipeline_parallel.execution.stage import Recompute, Share, Stage
+from partkit.pipeline_parallel.schedule import Schedule
+
+
+class Step(NamedTuple):
+    """What a step gives. On ranks without a last stage both are None."""
+
+    loss: Tensor | None
+    """The loss of the batch; where replicas share the batch, this rank's share of the sum."""
+    losses: Tensor | None
+    """(m,), the loss of each micro-batch, in the order of samples; where replicas share the batch, of this rank's micro-batches."""
+
+
+class PipelineParallel(nn.Module):
+    """A model cut in stages, which lie on the ranks and work on micro-batches as a schedule says.
+
+    Every rank builds the same model and calls `step` with the same batch, of which it uses what its stages need. `step` adds to each
+    ``.grad`` what ``loss.backward()`` would in one process. Batch norm normalises by micro-batch; everything else is as in one process.
+
+    Args:
+        module: a module, or a list of modules, one for each stage (what one returns, the next gets). It is not changed, and this
+            rank's stages go on using its submodules.
+        comm: the ranks.
+        loss: ``loss(output, target)``, a mean over the rows of a micro-batch; for other reductions a
+            `partkit.pipeline_parallel.execution.Loss`. None: the module returns the loss.
+        schedule: a `Schedule`, the name of one, or a function of ranks and micro-batches that makes one.
+        num_microbatches: in how many a batch is split; with a `Schedule` it is known.
+        cut: names of the submodules at which a new stage begins (`partkit.pipeline_parallel.execution.cut`).
+        split: for arguments of the batch, and "target", the dim along which they are split; None: not at all. By default tensors are split
+            along dim 0, keyword arguments too.
+        recompute: "full" keeps a stage's inputs only and runs its forward again in backward; "none" keeps all that backward needs.
+
+    Attributes:
+        module: this rank's part of the model; names are those of the whole.
+        schedule: with messages written out.
+        stages: of this rank, by number.
+
+    Raises:
+        InvalidSchedule: the schedule can't run.
+        ValueError: it is for another number of ranks, or the module can't be cut so.
+
+    Example:
+        >>> import torch, partkit as pk
+        >>> def train(comm):
+        ...     net = torch.nn.Sequential(*[torch.nn.Linear(1, 1, bias=False) for _ in range(2)])
+        ...     for layer in net:
+        ...         torch.nn.init.constant_(layer.weight, 2.0)
+        ...     model = pk.PipelineParallel(net, comm, loss=torch.nn.functional.mse_loss, schedule="gpipe", num_microbatches=2)
+        ...     x = torch.tensor([[1.0], [2.0], [3.0], [4.0]])
+        ...     step = model.step(x, target=torch.zeros(4, 1))
+        ...     (parameter,) = model.parameters()
+        ...     return parameter.grad.item(), step.losses
+        >>> with pk.World(2) as world:
+        ...     world.run(train)
+        [(120.0, None), (120.0, tensor([ 40., 200.]))]
+    """
+
+    def __init__(
+        self,
+        module: nn.Module | Sequence[nn.Module],
+        comm: Communicator,
+        *,
+        loss: Loss | Callable[..., Tensor] | None = None,
+        schedule: str | Schedule | Callable[[int, int], Schedule] = "one_f_one_b",
+        num_microbatches: int | None = None,
+        cut: Cut | None = None,
+        split: Mapping[str, int | None] | None = None,
+        recompute: Recompute = "none",
+    ) -> None:
+        super().__init__()
+        if recompute not in get_args(Recompute):
+            raise ValueError(f"PipelineParallel(recompute={recompute!r}): recompute is one of {', '.join(map(repr, get_args(Recompute)))}")
+        self.comm = comm
+        self.schedule = schedule_for(schedule, comm.size, num_microbatches)
+        self.loss = loss if isinstance(loss, Loss) else Loss(loss)
+        self._split = dict(split or {})
+        self._pieces = cut_module(module, self.schedule.num_stages, cut)
+        p, own = self.schedule.num_stages, self.schedule.stages_of(comm.rank)
+        self.stages = {stage: Stage(stage, self._pieces.stages[stage % p], self.loss, recompute) for stage in own}
+        self.module = part_of((self._pieces.prefixes[stage % p], self._pieces.stages[stage % p].module) for stage in dict.fromkeys(s % p for s in own))
+        self._announcements = Announcements(comm, self.schedule, {stage: self._pieces.stages[stage % p] for stage in own})
+        self._sharing = Sharing(shared_parameters(self._pieces.stages, self.schedule.placement), comm)
+        with comm.span("share"):
+            self._sharing.make_equal()
+        self._training_step = Executor(self.schedule, comm, self.stages)
+        self._evaluation = Executor(forwards_of(self.schedule), comm, self.stages)
+
+    def step(self, *args: Any, target: Any = None, **kwargs: Any) -> Step:
+        """Forward and backward of a batch, as the schedule says. All ranks call it with the same batch.
+
+        Args:
+            args: of the module, for the whole batch.
+            target: for the loss.
+            kwargs: of the module; each stage takes those that it names.
+
+        Returns:
+            The loss, and that of each micro-batch, on ranks with a last stage.
+
+        Raises:
+            ValueError: the batch can't be split, a keyword is taken by no stage, or a stage hands over something else than it announced.
+        """
+        microbatches = self._microbatches(args, kwargs, target)
+        try:
+            self._begin(microbatches, train=True)
+            self._sharing.open()
+            with torch.enable_grad():
+                self._training_step.run()
+        except BaseException:
+            self._announcements.forget()
+            raise
+        with self.comm.span("share"):
+            self._sharing.close()
+        return self._losses(microbatches)
+
+    @torch.no_grad()
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The module's output for a batch, without gradients, on ranks with a last stage; None elsewhere. All ranks call it.
+
+        Args:
+            args: of the module, for the whole batch.
+            kwargs: of the module; each stage takes those that it names.
+        """
+        self._begin(self._microbatches(args, kwargs, None), train=False)
+        self._evaluation.run()
+        outputs = {i: output for stage in self.stages.values() for i, output in stage.outputs.items()}
+        return _joined([outputs[i] for i in sorted(outputs)]) if outputs else None
+
+    # -- helpers -------------------------------------------------------------------------------------------------
+
+    def _microbatches(self, args: tuple[Any, ...], kwargs: dict[str, Any], target: Any) -> list[Microbatch]:
+        names = argument_names(self._pieces.signature, len(args))
+        for name in kwargs:
+            if not any(piece.takes(name) for piece in self._pieces.stages):
+                raise ValueError(f"no stage takes the keyword argument {name!r}")
+        if self._pieces.by_name:
+            args, kwargs = (), {**dict(zip(names, args, strict=True)), **kwargs}
+        split = {name: dim for name, dim in self._split.items() if name != "target" or target is not None}
+        return split_batch(self.schedule.num_microbatches, split, names, args, kwargs, target)
+
+    def _begin(self, microbatches: Sequence[Microbatch], *, train: bool) -> None:
+        """Tell each stage what it is to do."""
+        p = self.schedule.num_stages
+        has_loss = train and any(stage % p == p - 1 for stage in self.stages)
+        rows, targets = [share.rows for share in microbatches], [share.target for share in microbatches]
+        weights = self.loss.weights(targets, rows) if has_loss else [1.0] * len(rows)
+        shares: dict[int, dict[int, Share]] = {stage: {} for stage in self.stages}
+        for i, microbatch in enumerate(microbatches):
+            for stage, forms in self._announcements.forms(microbatch, self.schedule.replica_of(i)).items():
+                shares[stage][i] = Share(microbatch, weights[i], *forms)
+        for number in self.stages:
+            self.stages[number].begin(shares[number], train=train)
+
+    def _losses(self, microbatches: Sequence[Microbatch]) -> Step:
+        found = {i: (loss, stage.weight_of(i)) for stage in self.stages.values() for i, loss in stage.losses.items()}
+        if not found:
+            return Step(None, None)
+        losses = torch.stack([found[i][0].reshape(()) for i in sorted(found)])
+        weights = torch.tensor([found[i][1] for i in sorted(found)], dtype=losses.dtype, device=losses.device)
+        return Step((losses * weights).sum(), losses)
+
+
+def _joined(outputs: Sequence[Any]) -> Any:
+    """The outputs of all micro-batches as one: tensors one after the other along dim 0."""
+    columns, structures = zip(*map(pytree.tree_flatten, outputs), strict=True)
+    together = [torch.cat(row) if isinstance(row[0], Tensor) and row[0].dim() else row[0] for row in zip(*columns, strict=True)]
+    return pytree.tree_unflatten(together, structures[0])
