@@ -35,7 +35,7 @@ def grid(schedule: Schedule, costs: Costs = UNIT, link: Link | Cluster = FREE, u
     """
     events = [event for event in simulate(schedule, costs, link).events if event.kind == "compute"]
     columns = max(round(event.end / unit) for event in events)
-    label = _labels(schedule)
+    label = labels(schedule)
     cells = [["."] * columns for _ in schedule.ranks]
     for event in events:
         begin, end = round(event.start / unit), round(event.end / unit)
@@ -45,7 +45,7 @@ def grid(schedule: Schedule, costs: Costs = UNIT, link: Link | Cluster = FREE, u
     return "\n".join(f"{name:{max(map(len, names))}}  " + " ".join(f"{cell:>{width}}" for cell in line) for name, line in zip(names, cells, strict=True))
 
 
-def _labels(schedule: Schedule) -> dict[str, str]:
+def labels(schedule: Schedule) -> dict[str, str]:
     """What is written for each action, by its name."""
     stages = [schedule.stages_of(rank) for rank in range(schedule.num_ranks)]
     short = max(map(len, stages)) <= 2 and schedule.replicas == 1
