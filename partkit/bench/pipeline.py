@@ -1,4 +1,4 @@
-"""Pipelines: how fast a schedule is simulated on paper.
+"""Pipelines: how fast a schedule is simulated on paper, and how long a step takes beside torch's (`partkit.bench.pipeline_steps`).
 
 actions       everything in the lists of the ranks: computations, sends, receives
 million/s     actions over seconds of this process on a core, from the schedule to the finished trace; the best of some runs
@@ -11,8 +11,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from partkit.bench._measure import Claim, done, options, progress
+from partkit.bench.pipeline_steps import QUICK_SIZES as QUICK_STEPS
+from partkit.bench.pipeline_steps import SCHEDULES
+from partkit.bench.pipeline_steps import SIZES as STEPS
+from partkit.bench.pipeline_steps import row as step_row
 from partkit.cluster import Link
 from partkit.pipeline_parallel import Costs, Schedule, make, simulate
+from partkit.worlds.world import World
 
 COSTS = Costs(activation_bytes=1000)
 LINK = Link(latency=0.01, bandwidth=1e5)
@@ -23,12 +28,27 @@ QUICK_SIZES: tuple[tuple[str, int, int], ...] = (("one_f_one_b", 32, 64), ("zb_h
 
 def run(argv: Sequence[str]) -> dict[str, Any]:
     """Measure; see the module's text for the words."""
-    chosen = options("pipeline", argv)
+    chosen = options("pipeline", argv, ("--ranks", {"type": int, "nargs": "+", "default": [2, 4]}))
     rows = [simulated(*size, repetitions=1 if chosen.quick else 5) for size in (QUICK_SIZES if chosen.quick else SIZES)]
+    steps = [row for ranks in ([2] if chosen.quick else chosen.ranks) for row in steps_on(ranks, quick=chosen.quick)]
     done()
     wide = rows[0]
     claims = [Claim(f"a million actions of {wide['schedule']}, {wide['ranks']} x {wide['micro-batches']}", 1 / wide["million/s"], 1.0, "s")]
-    return {"simulate": rows, "claims": [claim.row() for claim in claims]}
+    for row in steps:
+        limit = 0.9 if row["size"] == "small" else 1.0
+        claims.append(Claim(f"a step of {row['schedule']}, {row['size']}, {row['ranks']} ranks, against torch's", row["partkit / torch"], limit, "x"))
+    return {"simulate": rows, "steps": steps, "claims": [claim.row() for claim in claims]}
+
+
+def steps_on(ranks: int, *, quick: bool) -> list[dict[str, Any]]:
+    """The lines of the table of steps for so many live ranks."""
+    with World(ranks, trace=False) as world:
+        found = []
+        for name in SCHEDULES:
+            for size in QUICK_STEPS if quick else STEPS:
+                progress(f"a step of {name}, {size.name}, on {ranks} ranks, {size.repetitions} times")
+                found.append(step_row(world, name, size))
+        return found
 
 
 def simulated(name: str, ranks: int, microbatches: int, repetitions: int) -> dict[str, Any]:

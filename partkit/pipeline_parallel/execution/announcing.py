@@ -13,7 +13,7 @@ Cost of one: a forward of every stage but the last, one after the other, and two
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -45,8 +45,19 @@ class Announcements:
         self._comm, self._schedule, self._pieces = comm, schedule, pieces
         self._known: list[tuple[Form, int, dict[int, Forms]]] = []
 
-    def forms(self, microbatch: Microbatch, replica: int) -> dict[int, Forms]:
-        """For each stage of this rank in that replica, what comes and goes. All ranks ask in the same order."""
+    def of_step(self, microbatches: Sequence[Microbatch]) -> list[dict[int, Forms]]:
+        """For each micro-batch, what comes to and goes from each stage of this rank that works on it. All ranks ask at the same time.
+
+        The micro-batches are those of one batch: they look alike if they have as many rows.
+        """
+        found: dict[tuple[int, int], dict[int, Forms]] = {}
+        for i, microbatch in enumerate(microbatches):
+            key = self._schedule.replica_of(i), microbatch.rows
+            if key not in found:
+                found[key] = self._forms(microbatch, key[0])
+        return [found[self._schedule.replica_of(i), microbatch.rows] for i, microbatch in enumerate(microbatches)]
+
+    def _forms(self, microbatch: Microbatch, replica: int) -> dict[int, Forms]:
         look = take_apart((microbatch.args, microbatch.kwargs))[0].without_gradients
         for known, of_replica, forms in self._known:
             if of_replica == replica and known == look:

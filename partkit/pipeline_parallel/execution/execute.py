@@ -12,7 +12,7 @@ it is over. Between two stages on one rank nothing is sent: the next takes what 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from torch import Tensor
 
@@ -60,19 +60,19 @@ class Executor:
 
     def _forward(self, action: Action) -> None:
         stage, i = self._of(action)
-        inputs = self._take(action, stage.first_inputs(i))
+        inputs = self._take(action) if self._waits_for[action] else stage.first_inputs(i)
         with self._comm.span(str(action)):
             self._made[action] = stage.forward(i, inputs)
 
     def _backward(self, action: Action) -> None:
         stage, i = self._of(action)
-        gradients = self._take(action, [])
+        gradients = self._take(action)
         with self._comm.span(str(action)):
             self._made[gives(action)[0]] = stage.backward(i, gradients)
 
     def _backward_input(self, action: Action) -> None:
         stage, i = self._of(action)
-        gradients = self._take(action, [])
+        gradients = self._take(action)
         with self._comm.span(str(action)):
             self._made[action] = stage.backward_input(i, gradients)
 
@@ -113,13 +113,14 @@ class Executor:
         """What it needs of other stages."""
         return tuple(need for need in needs(action, self._num_stages, self._placement) if need.kind in MESSAGES or need.stage != action.stage)
 
-    def _take(self, action: Action, otherwise: Sequence[Tensor]) -> Sequence[Tensor]:
-        """What another stage has made for ``action``; ``otherwise`` if it needs none."""
+    def _take(self, action: Action) -> list[Tensor]:
+        """What another stage has made for ``action``; nothing if it needs none."""
+        taken: list[Tensor] = []
         for need in self._waits_for[action]:
-            otherwise = self._made.pop(need) if need in self._made else [message.wait() for message in self._arriving.pop(need)]
+            taken = self._made.pop(need) if need in self._made else [message.wait() for message in self._arriving.pop(need)]
         for send in self._receipts.get(action, ()):
             self._wait(send)
-        return otherwise
+        return taken
 
     def _wait(self, send: Action) -> None:
         for message in self._sent.pop(send):

@@ -108,6 +108,8 @@ def _cut(value: Any, dim: int | None, sizes: Sequence[int]) -> list[Any]:
     """``value`` for each micro-batch."""
     if dim is None:
         return [value] * len(sizes)
+    if isinstance(value, Tensor) and value.dim():
+        return list(torch.split(value, list(sizes), dim))
     leaves, structure = pytree.tree_flatten(value)
     columns = [torch.split(leaf, list(sizes), dim) if isinstance(leaf, Tensor) and leaf.dim() else [leaf] * len(sizes) for leaf in leaves]
     return [pytree.tree_unflatten([column[i] for column in columns], structure) for i in range(len(sizes))]

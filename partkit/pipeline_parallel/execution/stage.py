@@ -114,7 +114,9 @@ class Stage:
 
     def first_inputs(self, i: int) -> list[Tensor]:
         """Of a first stage: the tensors of the batch's positional arguments."""
-        return [x.detach() for x in take_apart(self._shares[i].microbatch.args)[1]]
+        args = self._shares[i].microbatch.args
+        tensors = args if all(isinstance(x, Tensor) for x in args) else take_apart(args)[1]
+        return [x.detach() for x in tensors]
 
     def buffers(self, i: int) -> list[Tensor]:
         """Where the tensors of the incoming form arrive."""
@@ -190,11 +192,8 @@ class Stage:
         if share.outgoing is None:
             self._finish_last(i, returned, kept)
             return []
-        form, tensors = take_apart(self.piece.hands_over(returned))
-        if torch.is_grad_enabled():
-            share.outgoing.check(form, self.number)
-        else:
-            share.outgoing.without_gradients.check(form.without_gradients, self.number)
+        form = share.outgoing if torch.is_grad_enabled() else share.outgoing.without_gradients
+        tensors = form.tensors_in(self.piece.hands_over(returned), self.number)
         kept.roots = [x for x in tensors if x.requires_grad and torch.is_grad_enabled()]
         return [x.detach() for x in tensors]
 

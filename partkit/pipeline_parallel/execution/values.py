@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
@@ -59,6 +59,11 @@ class Form:
         return tuple(leaf for leaf in pytree.tree_leaves(self.values) if isinstance(leaf, TensorForm))
 
     @cached_property
+    def _flat(self) -> bool:
+        """Whether it is a row of tensors and nothing else, as it mostly is: then there is nothing to search for."""
+        return all(type(value) is TensorForm for value in self.values)
+
+    @cached_property
     def with_gradient(self) -> tuple[TensorForm, ...]:
         """The tensors whose gradient comes back."""
         return tuple(tensor for tensor in self.tensors if tensor.with_gradient)
@@ -70,6 +75,8 @@ class Form:
 
     def put_together(self, tensors: Sequence[Tensor]) -> tuple[Any, ...]:
         """What was handed over, with these tensors in it."""
+        if self._flat:
+            return tuple(tensors)
         following = iter(tensors)
         return self._with_each(lambda _: next(following))
 
@@ -77,14 +84,20 @@ class Form:
         """Something of this form: tensors of zeros, leaves of a graph where they have a gradient."""
         return self._with_each(lambda tensor: tensor.empty().zero_().requires_grad_(tensor.with_gradient))
 
-    def check(self, found: Form, stage: int) -> None:
-        """Nothing, if what ``stage`` hands over has this form.
+    def tensors_in(self, values: tuple[Any, ...], stage: int) -> list[Tensor]:
+        """The tensors in ``values``, which ``stage`` hands over and which must have this form.
 
         Raises:
-            ValueError: it has not; in words.
+            ValueError: they have not; in words.
         """
-        if found == self:
-            return
+        if self._flat and len(values) == len(self.values) and all(map(_fits, values, self.values)):
+            return list(values)
+        found, tensors = take_apart(values)
+        if found != self:
+            self._refuse(found, stage)
+        return tensors
+
+    def _refuse(self, found: Form, stage: int) -> NoReturn:
         announced, leaves = pytree.tree_leaves(self.values), pytree.tree_leaves(found.values)
         for told, leaf in zip(announced, leaves, strict=False):
             if told != leaf:
@@ -108,6 +121,10 @@ def take_apart(values: tuple[Any, ...]) -> tuple[Form, list[Tensor]]:
     """
     tensors = [leaf for leaf in pytree.tree_leaves(values) if isinstance(leaf, Tensor)]
     return Form(pytree.tree_map(lambda leaf: _form(leaf) if isinstance(leaf, Tensor) else leaf, values)), tensors
+
+
+def _fits(x: Any, form: TensorForm) -> bool:
+    return isinstance(x, Tensor) and x.shape == form.shape and x.dtype is form.dtype and x.requires_grad is form.with_gradient and x.device.type == form.device
 
 
 def _form(x: Tensor) -> TensorForm:

@@ -179,9 +179,9 @@ class PipelineParallel(nn.Module):
         rows, targets = [share.rows for share in microbatches], [share.target for share in microbatches]
         weights = self.loss.weights(targets, rows) if has_loss else [1.0] * len(rows)
         shares: dict[int, dict[int, Share]] = {stage: {} for stage in self.stages}
-        for i, microbatch in enumerate(microbatches):
-            for stage, forms in self._announcements.forms(microbatch, self.schedule.replica_of(i)).items():
-                shares[stage][i] = Share(microbatch, weights[i], *forms)
+        for i, forms in enumerate(self._announcements.of_step(microbatches)):
+            for stage, (incoming, outgoing) in forms.items():
+                shares[stage][i] = Share(microbatches[i], weights[i], incoming, outgoing)
         for number in self.stages:
             self.stages[number].begin(shares[number], train=train)
 

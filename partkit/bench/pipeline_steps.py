@@ -1,0 +1,106 @@
+"""A training step of `PipelineParallel` beside that of torch.distributed.pipelining: same model, stages, micro-batches and ranks, in one run.
+
+Both are measured by turns on the same live ranks; a time is that of the slowest rank. The ratio is the median of the ratios of
+neighbouring turns.
+
+    small     layers of 64 and 16 rows: communication and what a runtime itself costs decide
+    large     layers of 1024 and 512 rows: arithmetic decides
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.distributed import pipelining
+
+from partkit.collectives.barrier import barrier
+from partkit.communicator import Communicator
+from partkit.pipeline_parallel import make
+from partkit.pipeline_parallel.execution import PipelineParallel
+from partkit.worlds.world import World
+
+SCHEDULES = {
+    "gpipe": pipelining.ScheduleGPipe,
+    "one_f_one_b": pipelining.Schedule1F1B,
+    "interleaved": pipelining.ScheduleInterleaved1F1B,
+}
+"""Ours -> torch's."""
+
+
+class Size(NamedTuple):
+    """Of a model and its batch."""
+
+    name: str
+    width: int
+    rows: int
+    repetitions: int
+
+
+SIZES = (Size("small", 64, 16, 40), Size("large", 1024, 512, 6))
+QUICK_SIZES = (Size("small", 64, 16, 3),)
+LAYERS, MICROBATCHES = 8, 8
+
+
+def row(world: World, name: str, size: Size) -> dict[str, Any]:
+    """One line of the table: median milliseconds, and the ratio."""
+    by_rank = world.run(time_both, name, size)
+    ours, theirs = ([max(times) for times in zip(*(seconds[way] for seconds in by_rank), strict=True)] for way in (0, 1))
+    ratio = median(a / b for a, b in zip(ours, theirs, strict=True))
+    return {
+        "schedule": name,
+        "ranks": world.size,
+        "size": size.name,
+        "partkit, ms": 1000 * median(ours),
+        "torch, ms": 1000 * median(theirs),
+        "partkit / torch": ratio,
+    }
+
+
+def time_both(comm: Communicator, name: str, size: Size) -> tuple[list[float], list[float]]:
+    """Seconds of each step of this rank: ours, torch's."""
+    generator = torch.Generator().manual_seed(0)
+    x, y = (torch.randn(size.rows, size.width, generator=generator) for _ in range(2))
+    steps = [our_step(comm, name, size, x, y), torchs_step(comm, name, size, x, y)]
+    for step in steps:
+        step()  # shapes become known
+    taken: tuple[list[float], list[float]] = ([], [])
+    for _ in range(size.repetitions):
+        for step, seconds in zip(steps, taken, strict=True):
+            barrier(comm)
+            start = time.perf_counter()
+            step()
+            seconds.append(time.perf_counter() - start)
+    return taken
+
+
+def model_of(width: int) -> nn.Sequential:
+    """Layers that are all alike."""
+    torch.manual_seed(0)
+    return nn.Sequential(*[nn.Sequential(nn.Linear(width, width), nn.Tanh()) for _ in range(LAYERS)])
+
+
+def our_step(comm: Communicator, name: str, size: Size, x: Tensor, y: Tensor) -> Callable[[], object]:
+    """A step of `PipelineParallel`."""
+    model = PipelineParallel(model_of(size.width), comm, loss=F.mse_loss, schedule=name, num_microbatches=MICROBATCHES)
+    return lambda: model.step(x, target=y)
+
+
+def torchs_step(comm: Communicator, name: str, size: Size, x: Tensor, y: Tensor) -> Callable[[], object]:
+    """A step of torch's schedule on the same stages."""
+    schedule = make(name, comm.size, MICROBATCHES)
+    layers, a_stage = model_of(size.width), LAYERS // schedule.num_stages
+    stages = [
+        pipelining.PipelineStage(layers[stage * a_stage : (stage + 1) * a_stage], stage, schedule.num_stages, torch.device("cpu"))
+        for stage in schedule.stages_of(comm.rank)
+    ]
+    made: Any = SCHEDULES[name]
+    runs = made(stages if name == "interleaved" else stages[0], MICROBATCHES, loss_fn=F.mse_loss)
+    args = (x,) if comm.rank == 0 else ()
+    kwargs = {"target": y, "losses": []} if comm.rank == comm.size - 1 else {}
+    return lambda: runs.step(*args, **kwargs)
