@@ -15,7 +15,7 @@ import torch
 from partkit.communicator import Communicator, RankContext, current, describe
 from partkit.counting import CountedOperations
 from partkit.diagnosis import Operation, RankState, explain, name_ranks
-from partkit.tracing import Batch, Recorder, Trace
+from partkit.tracing import KIND_CODE, Batch, Columns, Recorder, Trace
 from partkit.transport.simulated import Died, RandomState, Simulation, Stopped, random_state_of_the_kernel
 from partkit.worlds.errors import MOST_LINES, Failure, RankDied, name_sites, pack_failure, rank_error, ranks_stuck, site_name
 from partkit.worlds.output import Output, StreamName, make_screen
@@ -173,18 +173,36 @@ class SimulatedRun:
                 self._batches[rank].append(batch)
 
     def _fill_trace(self) -> None:
-        """Turn the marks of the events into seconds."""
+        """Turn the marks of the events into seconds; number the messages."""
+        self.trace.reserve(sum(len(context.recorder) for context in self._contexts) + sum(len(b.records) for own in self._batches for b in own))
         for rank, times in enumerate(self._simulation.take_times()):
             self._pack_events(rank, few=0)
+            batches = self._batches[rank]
+            if not batches:
+                continue
+            records = np.concatenate([batch.records for batch in batches])
+            records["begun"], records["done"] = records["start"], records["end"]
+            records = records[np.argsort(records["done"], kind="stable")]
+            number_messages(records)
             last = len(times) - 1  # a rank that was stuck never got to the end of its wait: what was open then ends where it stands
-            for batch in self._batches[rank]:
-                records = batch.records
-                records["begun"], records["done"] = records["start"], records["end"]
-                for column in ("start", "end", "waited"):
-                    records[column] = times[np.minimum(records[column].astype(np.int64), last)]
-                self.trace.append(batch._replace(new_sites=[site_name(site) for site in batch.new_sites]))
-            self._batches[rank].clear()
+            for column in ("start", "end", "waited"):
+                records[column] = times[np.minimum(records[column].astype(np.int64), last)]
+            strings = [text for batch in batches for text in batch.new_strings]
+            self.trace.append(Batch(strings, records, [site_name(site) for batch in batches for site in batch.new_sites]))
+            batches.clear()
         self.trace.finished.set()
+
+
+def number_messages(records: Columns) -> None:
+    """Number the messages of one rank in the order in which they were posted: each kind, peer, tag and group by itself."""
+    rows = np.flatnonzero((records["kind"] == KIND_CODE["send"]) | (records["kind"] == KIND_CODE["recv"]))
+    keys = [records[column][rows] for column in ("kind", "peer", "tag", "group")]
+    order = np.lexsort((records["begun"][rows], *keys))
+    place = np.arange(len(rows))
+    changes = np.zeros(len(rows), dtype=bool)  # True where another kind of message begins
+    for key in keys:
+        changes[1:] |= np.diff(key[order]) != 0
+    records["seq"][rows[order]] = place - np.maximum.accumulate(np.where(changes, place, 0))
 
 
 def _died(dead: list[Dead], waiting: list[RankState]) -> RankDied:

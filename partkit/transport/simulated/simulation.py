@@ -39,7 +39,7 @@ class Simulation:
         self._grown: set[int] = set()
         self._turns = Turns(size + 1)  # the last one is whoever called `run`
         self._random = random
-        self._lines: dict[Channel, SimulatedWork | deque[SimulatedWork]] = {}  # by channel: one side posted, the other still to come
+        self.lines: dict[Channel, SimulatedWork | deque[SimulatedWork]] = {}  # by channel: one side posted, the other still to come
 
     # -- turns ---------------------------------------------------------------------------------------------------
 
@@ -137,25 +137,25 @@ class Simulation:
 
     def post(self, work: SimulatedWork, channel: Channel) -> None:
         """Meet the other side, if it has been posted before; otherwise wait in line for it."""
-        line = self._lines.pop(channel, None)
+        line = self.lines.pop(channel, None)
         if line is None:
-            self._lines[channel] = work
+            self.lines[channel] = work
             return
         if isinstance(line, SimulatedWork):  # one in line, as nearly always: that needs no queue
             if line.is_send is not work.is_send:
-                self._meet(*((work, line) if work.is_send else (line, work)))
+                self.meet(*((work, line) if work.is_send else (line, work)))
                 return
             line = deque((line,))
-        self._lines[channel] = line
+        self.lines[channel] = line
         if line[0].is_send is work.is_send:
             line.append(work)
             return
         other = line.popleft()
         if not line:
-            del self._lines[channel]
-        self._meet(*((work, other) if work.is_send else (other, work)))
+            del self.lines[channel]
+        self.meet(*((work, other) if work.is_send else (other, work)))
 
-    def _meet(self, send: SimulatedWork, recv: SimulatedWork) -> None:
+    def meet(self, send: SimulatedWork, recv: SimulatedWork) -> None:
         """Both sides are known: copy the tensor, and let those go on who stand still for the other side."""
         send.other, recv.other = recv, send
         send.tag = recv.tag = ""  # of no more use, and as large as all the rest of a message
@@ -172,11 +172,11 @@ class Simulation:
         if other is not None:
             send, recv = (work, other) if work.is_send else (other, work)
             if recv.terms is not None and not send.taken:
-                line = self._lines.pop(send.channel)
+                line = self.lines.pop(send.channel)
                 if isinstance(line, deque):
                     line.remove(send)
-                    self._lines.update({send.channel: line} if line else {})
-                self._meet(send, recv)
+                    self.lines.update({send.channel: line} if line else {})
+                self.meet(send, recv)
         if work.needed:
             work.needed = False
             self._ready.append(work.rank)

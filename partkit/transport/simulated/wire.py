@@ -32,6 +32,8 @@ class SimulatedTransport:
         """How many collectives this rank is inside of: there it may run ahead of its sends."""
         self.untaken: list[SimulatedWork] = []
         """Sends that it has run ahead of."""
+        self.scratch: Tensor | None = None
+        """Where what was sent lies while it is being combined."""
         self.standing_for: SimulatedWork | None = None
         """The message whose other side it stands still for."""
         self.choosing: list[SimulatedWork] = []
@@ -66,6 +68,30 @@ class SimulatedTransport:
             return self._choose(work, NEVER)  # behind those: they were posted before
         self._post(work, (src, self.rank, tag, buffer.dtype, buffer.numel()))
         return work
+
+    def exchange(self, x: Tensor, dst: int, buffer: Tensor, src: int, tag: str, combine: Combine | None) -> int:
+        """Inside a collective: receive what has been sent already, and send, without waiting for anything.
+
+        Returns:
+            `now` at its beginning; the receive is posted first, then the send, then both are waited for in this order.
+            Negative if it can't be done so; then nothing has been done.
+        """
+        simulation, rank = self._simulation, self.rank
+        incoming = (src, rank, tag, buffer.dtype, buffer.numel())
+        theirs = simulation.lines.get(incoming)
+        if not isinstance(theirs, SimulatedWork) or not theirs.is_send or not self.ahead or self._mortal or self.choosing:
+            return -1
+        del simulation.lines[incoming]
+        recv, send = SimulatedWork(self, buffer, src, tag, False, combine), SimulatedWork(self, x, dst, tag, True)
+        simulation.post(send, (rank, dst, tag, x.dtype, x.numel()))
+        simulation.meet(theirs, recv)
+        if combine is not None:
+            recv.combine_with(theirs)
+        send.go_on()
+        recv.tensor = None
+        entries = self.entries
+        entries.extend((recv, send, recv, send))
+        return len(entries) - 4
 
     def irecv_first(self, buffer: Tensor, src: int, tag: str, timeout: float | None) -> SimulatedWork:
         work = SimulatedWork(self, buffer, src, tag, False)

@@ -66,21 +66,33 @@ class SimulatedWork(Side):
             self._wait_for_time(self.terms)
         elif self.other is None or self.timed:
             if self.is_send and wire.ahead and not self.timed:
-                self.kept = copy_of(self.tensor)
-                wire.untaken.append(self)
+                self.go_on()
                 return
             if self.end == NEVER:
                 wire.stand_still_for(self)
         other = self.other
         assert other is not None
         if self.is_send:
-            if other.combine is not None and not self.taken:
-                self.kept = copy_of(self.tensor)
-        elif self.combine is not None:
-            assert self.tensor is not None
-            self.combine(self.tensor, sent_for(other, self.tensor))
-            forget(other)
+            self.go_on()
+            return
+        if self.combine is not None:
+            self.combine_with(other)
         self.tensor = None
+
+    def go_on(self) -> None:
+        """Of a send: its tensor is the rank's own again, so keep a copy if the receiver has not taken it."""
+        if self.taken:
+            self.tensor = None
+            return
+        self.kept = copy_of(self.tensor)
+        if self.other is None:
+            self._wire.untaken.append(self)
+
+    def combine_with(self, send: SimulatedWork) -> None:
+        """Of a receive that combines: do it."""
+        assert self.tensor is not None and self.combine is not None
+        self.combine(self.tensor, sent_for(send, self.tensor, self._wire))
+        forget(send)
 
     def _wait_for_time(self, terms: Terms) -> None:
         """A receive that takes the first message to come: stand still until it is known which one that is."""
@@ -100,13 +112,17 @@ def copy_of(tensor: Tensor | None) -> bytes | Tensor:
     return tensor.clone()
 
 
-def sent_for(send: SimulatedWork, buffer: Tensor) -> Tensor:
-    """What was sent, in the shape of the receiver's buffer."""
+def sent_for(send: SimulatedWork, buffer: Tensor, wire: SimulatedTransport) -> Tensor:
+    """What was sent, in the shape of the receiver's buffer; good until the wire is asked again."""
     sent = send.tensor if send.kept is None else send.kept
     assert sent is not None
     if isinstance(sent, Tensor):
         return sent.view(buffer.shape)
-    return torch.frombuffer(bytearray(sent), dtype=buffer.dtype).view(buffer.shape) if sent else torch.empty_like(buffer)
+    scratch = wire.scratch
+    if scratch is None or scratch.shape != buffer.shape or scratch.dtype != buffer.dtype:
+        scratch = wire.scratch = torch.empty(buffer.shape, dtype=buffer.dtype, device="cpu")
+    memmove(scratch.data_ptr(), sent, len(sent))
+    return scratch
 
 
 def deliver(send: SimulatedWork, recv: SimulatedWork) -> None:
@@ -114,7 +130,7 @@ def deliver(send: SimulatedWork, recv: SimulatedWork) -> None:
     kept, buffer = send.kept, recv.tensor
     assert buffer is not None
     if not buffer.is_cpu:
-        buffer.copy_(sent_for(send, buffer))
+        buffer.copy_(sent_for(send, buffer, recv._wire))
     elif recv.nbytes:
         if kept is None:
             assert send.tensor is not None
