@@ -19,7 +19,7 @@ class Choice(NamedTuple):
 
     Example:
         >>> choose("all_reduce", nbytes=1_000_000, size=4, link=Link(latency=1e-6, bandwidth=1e9)).best
-        'ring'
+        'halving_doubling'
     """
 
     operation: str
