@@ -30,7 +30,7 @@ class Rehearsal:
         >>> with pk.SimulatedWorld(2) as world:
         ...     rehearsal = Rehearsal(world)
         ...     rehearsal.start(board)
-        >>> rehearsal.overlay(board).where, rehearsal.overlay(board).trace.makespan
+        >>> rehearsal.overlay(board).where, round(rehearsal.overlay(board).trace.makespan, 2)
         ('2 simulated ranks', 9.0)
     """
 
