@@ -31,7 +31,7 @@ class Executor:
         schedule: with messages written out (`partkit.pipeline_parallel.add_communication`).
         comm: the ranks.
         stages: those of this rank, by number, each told what to do (`Stage.begin`).
-        step: called for a STEP of a stage: an optimizer's step.
+        step: called for each STEP, with the number of its stage; by default nothing is done.
 
     Example:
         >>> from partkit.pipeline_parallel import Schedule

@@ -51,6 +51,8 @@ class PipelineParallel(nn.Module):
 
     Every rank builds the same model and calls `step` with the same batch, of which it uses what its stages need. `step` adds to each
     ``.grad`` what ``loss.backward()`` would in one process. Batch norm normalises by micro-batch; everything else is as in one process.
+    A parameter on which only unused outputs of a stage depend gets zeros, where one process would leave its ``.grad`` alone. The STEPs of
+    asynchronous schedules (PipeDream) take no step here: gradients of the whole batch add up, as under any other schedule.
 
     Args:
         module: a module, or a list of modules, one for each stage (what one returns, the next gets). It is not changed, and this
