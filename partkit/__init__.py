@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from partkit.widgets.curve import Curve as Curve
     from partkit.widgets.prediction import Prediction as Prediction
     from partkit.widgets.schedule_studio import ScheduleStudio as ScheduleStudio
+    from partkit.widgets.stage_map import StageMap as StageMap
     from partkit.widgets.stepper import MessageStepper as MessageStepper
     from partkit.widgets.timeline import Timeline as Timeline
     from partkit.worlds.simulated import SimulatedWorld as SimulatedWorld
@@ -82,6 +83,7 @@ _HOME = {
     "Prediction": "partkit.widgets.prediction",
     "ScheduleStudio": "partkit.widgets.schedule_studio",
     "SimulatedWorld": "partkit.worlds.simulated",
+    "StageMap": "partkit.widgets.stage_map",
     "Timeline": "partkit.widgets.timeline",
     "Trace": "partkit.tracing",
     "World": "partkit.worlds.world",

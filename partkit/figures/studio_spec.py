@@ -9,7 +9,7 @@ from partkit.figures.studio import Board
 from partkit.figures.studio_controls import CONTROLS
 from partkit.figures.studio_look import KINDS, WORDS, looks
 from partkit.figures.studio_measured import measures as measures_of_run
-from partkit.figures.studio_rivals import Measures, measures, order
+from partkit.figures.studio_rivals import Measures, known, measures, order
 from partkit.figures.studio_session import Session
 from partkit.figures.studio_state import FORWARD, SPLIT
 from partkit.figures.units import count
@@ -78,7 +78,7 @@ def look() -> dict[str, Any]:
         "looks": looks(),
         "kinds": [[kind[0], words] for kind, words in zip(KINDS, WORDS, strict=True)],
         "controls": [{"key": one.key, "label": one.label, "texts": [one.say(stop) for stop in one.stops]} for one in CONTROLS],
-        "schedules": list(SCHEDULES),
+        "schedules": [(key, known(key, 4, 8).name) for key in SCHEDULES],
     }
 
 
@@ -116,6 +116,7 @@ def spec(session: Session, overlay: Overlay | None = None, can_run: bool = False
         "where": overlay.where if overlay else "",
         "line": headline(session),
         "table": [HEAD, *rows(session, overlay)],
+        "keys": [""] * (2 if overlay else 1) + [other.key for other in session.rivals],
     }
 
 

@@ -21,6 +21,7 @@
     picture        a schedule as a picture of text
     recognition    the name of a schedule that somebody has built
     searching/     the best schedule for given costs
+    rehearse       a schedule on real ranks, where messages are sent and computations only take their time
     execution/     `pk.PipelineParallel`: stages of a real model, and their execution
 
 All of it but ``execution`` is free of torch.

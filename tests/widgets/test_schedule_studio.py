@@ -240,6 +240,8 @@ def test_sliders_and_choices_are_wishes_and_of_a_drag_the_newest_is_sent(show: S
     assert sent(page, "set") == [{"key": "latency", "at": 3}]
     page.get_by_label("Schedule", exact=True).select_option("zb_v")
     assert sent(page, "choose") == [{"name": "zb_v"}]
+    page.locator(".pk-table tr[title]").first.click()
+    assert sent(page, "choose")[1:] == [{"name": "gpipe"}]
     assert page.get_by_role("button", name="Run").count() == 0
 
 

@@ -27,7 +27,7 @@ class View {
       return { key, input, output };
     });
     make("option", this.known, "by hand").value = "";
-    for (const name of schedules) make("option", this.known, name.replaceAll("_", " ")).value = name;
+    for (const [key, name] of schedules) make("option", this.known, name).value = key;
     this.known.onchange = () => this.ask(this.known.value ? { what: "choose", name: this.known.value } : { what: "clear" });
     this.known.onkeydown = (e) => e.stopPropagation();
     this.written.onkeydown = (e) => { e.stopPropagation(); if (e.key === "Enter") { this.ask({ what: "place", action: this.written.value }); this.written.select(); } };
@@ -159,7 +159,10 @@ class View {
     this.filled = this.chart.table;
     const line = (cells, tag) => { const tr = make("tr", table); for (const cell of cells) make(tag, tr, cell); return tr; };
     line(head, "th");
-    for (const row of rows) if (row[0] === "on the board") line(row, "td").className = "pk-now"; else line(row, "td");
+    rows.forEach((row, k) => {
+      const key = this.chart.keys[k], node = line(row, "td");
+      if (key) Object.assign(node, { title: "Put it on the board", onclick: () => this.ask({ what: "choose", name: key }) }); else node.className = "pk-now";
+    });
     this.table.replaceChildren(table);
   }
 
