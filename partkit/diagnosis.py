@@ -9,6 +9,8 @@ ranks that are left are blocked and no posted send meets a posted receive, `expl
     unlike       a send and a receive that nearly match                      sizes, dtypes or tags side by side
     cycle        rank 0 waits for 1, 1 for 2, 2 for 0                        the cycle, with each operation
     alone        a wait whose partner never comes                            what the partner is doing instead
+
+A rank that merely takes long is no deadlock; where a time-out was set, `late` says whom the others have waited for.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 Status = Literal["running", "blocked", "finished"]
-Code = Literal["backward", "mismatch", "missing", "unlike", "cycle", "alone"]
+Code = Literal["backward", "mismatch", "missing", "unlike", "cycle", "alone", "late"]
 
 
 class Call(NamedTuple):
@@ -122,6 +124,24 @@ def explain(states: Sequence[RankState]) -> Diagnosis:
         if found is not None:
             return found
     return _alone(by_rank)
+
+
+def late(states: Sequence[RankState], seconds: float) -> Diagnosis:
+    """Say for whom ranks have waited longer than ``seconds``: for those that are busy with something that is no message.
+
+    Example:
+        >>> recv = Operation("recv", 1, "", "float32[4]", "train.py:7")
+        >>> print(late([RankState(0, "blocked", recv), RankState(1, "running")], seconds=3).reason)
+        the others waited for it longer than 3 s:
+          rank 0: recv float32[4] from rank 1 at train.py:7
+          rank 1: busy with something that is no message, after 0 collective calls
+    """
+    blocked = [s for s in states if s.status == "blocked"]
+    awaited = {peer for s in blocked for peer in (*(s.call.group if s.call else ()), *((s.blocked_on.peer,) if s.blocked_on else ()))}
+    busy = [s for s in states if s.status == "running" and s.rank in awaited]
+    lines = [_fold(blocked)] + [f"  {_ranks([s.rank])}: busy with something that is no message, after {_calls(s.num_calls)}" for s in busy]
+    head = f"the others waited for {'it' if len(busy) == 1 else 'them'} longer than {seconds:g} s:" if busy else f"no message came within {seconds:g} s:"
+    return Diagnosis("late", tuple(s.rank for s in busy or blocked), "\n".join([head, *lines]))
 
 
 def _in_flight(states: Sequence[RankState]) -> bool:

@@ -13,7 +13,8 @@ import torch
 from partkit.communicator import Communicator, NotInGroup, RankContext, describe
 from partkit.mesh import Mesh
 from partkit.tracing import Recorder
-from partkit.worlds.errors import RankError
+from partkit.worlds.errors import RankError, UnwaitedMessages
+from partkit.worlds.simulated import SimulatedWorld
 from partkit.worlds.world import World
 
 Live = Callable[[int], World]
@@ -286,12 +287,45 @@ def test_numbers_of_messages_start_from_zero_in_every_run(live_world: Live) -> N
 
 
 @pytest.mark.live
-def test_a_message_that_was_dropped_does_not_disturb_the_next_run(live_world: Live) -> None:
+def test_case_H12_a_dropped_message_is_told_with_its_line_and_does_not_disturb_the_next_run(live_world: Live) -> None:
     """Rank 0 posts and never waits; nobody receives. The next run finds clean connections."""
     world = live_world(2)
-    world.run(lambda comm: comm.isend(torch.tensor([666.0]), 1, "late") and None if comm.rank == 0 else None)
+    with pytest.warns(UnwaitedMessages, match=r"rank 0: send float32\[1\] to rank 1 with tag 'late' at test_communicator\.py:\d+"):
+        world.run(lambda comm: comm.isend(torch.tensor([666.0]), 1, "late") and None if comm.rank == 0 else None)
     got = world.run(lambda comm: comm.send(torch.tensor([1.0]), 1, "late") if comm.rank == 0 else comm.recv(torch.empty(1), 0, "late").item())
     assert got[1] == 1.0
+
+
+def test_case_H12_dropped_messages_of_simulated_ranks_are_told_too() -> None:
+    def drop(comm: Communicator) -> None:
+        for tag in range(10):
+            comm.irecv(torch.empty(1), 0, str(tag))
+
+    with SimulatedWorld(2) as world, pytest.warns(UnwaitedMessages) as caught:
+        world.run(drop)
+    head, first, *_, more = str(caught[0].message).splitlines()
+    assert head == "posted and never waited for, so nobody knows whether they arrived; call wait() on what isend and irecv return:"
+    assert first.startswith("  rank 0: recv float32[1] from rank 0 with tag '0' at test_communicator.py:")
+    assert more == "  and 12 more"
+
+
+def change_before_wait(comm: Communicator, copy: bool) -> float | None:
+    """Ones are sent and filled with 7 before the send is done; what the receiver got."""
+    if comm.rank > 0:
+        return comm.recv(torch.empty(1_000_000), 0).mean().item()
+    x = torch.ones(1_000_000)
+    pending = comm.isend(x.clone() if copy else x, 1)
+    x.fill_(7)
+    pending.wait()
+    return None
+
+
+@pytest.mark.live
+def test_case_H12_a_tensor_that_changed_before_wait_is_told(live_world: Live) -> None:
+    words = r"rank 0: RuntimeError: send float32\[1000000\] to rank 1 at .*: the tensor was changed before wait\(\)"
+    with pytest.raises(RankError, match=words):
+        live_world(2).run(change_before_wait, copy=False)
+    assert list(live_world(2).run(change_before_wait, copy=True)) == [None, 1.0]
 
 
 @pytest.mark.live

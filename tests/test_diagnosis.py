@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from partkit.diagnosis import Call, Due, Operation, RankState, explain, is_stuck, name_ranks
+from partkit.diagnosis import Call, Due, Operation, RankState, explain, is_stuck, late, name_ranks
 
 
 def call(what: str = "float32[4], sum, ring", number: int = 0, name: str = "all_reduce", group: tuple[int, ...] = (0, 1), site: str = "f.py:1") -> Call:
@@ -179,3 +179,15 @@ def test_a_rank_that_owes_nothing_of_it_is_not_accused_of_leaving_it_out(other: 
 @pytest.mark.parametrize(("ranks", "words"), [([3], "rank 3"), ([2, 0, 1], "ranks 0-2"), ([0, 2], "ranks 0, 2"), ([0, 1, 2, 5, 6, 9], "ranks 0-2, 5-6, 9")])
 def test_ranks_are_named_shortly(ranks: list[int], words: str) -> None:
     assert name_ranks(ranks) == words
+
+
+def test_a_rank_that_nobody_waits_for_is_not_late() -> None:
+    recv = Operation("recv", 1, "", "float32[1]", "")
+    states = [RankState(0, "blocked", recv), RankState(1, "running"), RankState(2, "running")]
+    assert late(states, 3.0).ranks == (1,)
+
+
+def test_a_message_that_takes_too_long_on_its_way_is_told_as_such() -> None:
+    send, recv = Operation("send", 1, "", "float32[1]", ""), Operation("recv", 0, "", "float32[1]", "")
+    found = late([RankState(0, "blocked", send), RankState(1, "blocked", recv)], 0.5)
+    assert (found.ranks, found.reason.splitlines()[0]) == ((0, 1), "no message came within 0.5 s:")

@@ -109,6 +109,9 @@ class Pending:
             self._waited = context.transport.now()
             try:
                 work.wait()
+            except TimeoutError:
+                context.pending.pop(id(self), None)  # it was waited for, and given up
+                raise
             finally:
                 context.blocked_on = None  # also after a lost connection: whoever goes on after that is not blocked
             context.progress += 1

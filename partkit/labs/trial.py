@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import re
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from contextvars import Context
@@ -20,7 +21,7 @@ from torch import Tensor
 from partkit.communicator import Communicator
 from partkit.labs.marks import marked
 from partkit.labs.traffic import ONE_SECOND_A_MESSAGE, Traffic
-from partkit.worlds.errors import RankDied, RankError, RanksStuck
+from partkit.worlds.errors import RankDied, RankError, RanksStuck, UnwaitedMessages
 from partkit.worlds.simulated import SimulatedWorld
 from partkit.worlds.world import World
 
@@ -110,7 +111,9 @@ def _within(world: World, fn: Callable[..., Any], *args: Any) -> Any:
     """Results and trace of a run, or what it ended with; one that takes too long is stopped."""
     run = world._launch(fn, args, {})  # not `start`, which would claim a place in the cell's output for each of many attempts
     try:
-        return run.wait(MOST_SECONDS), run.trace
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnwaitedMessages)  # the judge tells of them
+            return run.wait(MOST_SECONDS), run.trace
     except TimeoutError:
         run.stop()
         return f"it does not come to an end: still running after {MOST_SECONDS:g} s, it was stopped; is there a loop without end?"
@@ -120,7 +123,8 @@ def _within(world: World, fn: Callable[..., Any], *args: Any) -> Any:
 
 def _simulated(learner: Learner, case: Case) -> Outcome:
     """On as many simulated ranks, where a message takes a second; what they print is not shown, since nobody sees them."""
-    with SimulatedWorld(case.size, ONE_SECOND_A_MESSAGE) as world, redirect_stdout(io.StringIO()):
+    with SimulatedWorld(case.size, ONE_SECOND_A_MESSAGE) as world, redirect_stdout(io.StringIO()), warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnwaitedMessages)  # the judge tells of them
         try:
             attempts = world.run(_on_rank, learner, case)
         except RankError as error:

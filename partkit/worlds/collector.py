@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from partkit.worlds.bell import Bell
-from partkit.worlds.errors import name_sites, site_name
+from partkit.worlds.errors import name_site, name_sites, site_name
 from partkit.worlds.messages import Abort, Done, Events, Failed, Look, Ready, State
 from partkit.worlds.output import StreamName
 from partkit.worlds.process import RankProcess
@@ -170,7 +170,8 @@ class Collector:
     def _of_run(self, run: Run, rank: int, message: Any) -> None:
         now = time.monotonic()
         if isinstance(message, State):
-            if run.supervisor.saw(name_sites(message.state), run.unfinished) is not None:
+            state = name_sites(message.state)
+            if run.supervisor.waits(state, now) or run.supervisor.saw(state, run.unfinished):
                 run.supervisor.stop(now)
             return
         run.supervisor.heard(now)
@@ -178,9 +179,10 @@ class Collector:
             run.trace.append(message.batch._replace(new_sites=[site_name(site) for site in message.batch.new_sites]))
             return
         self._drain_output(rank)
-        if message.num_pending:
+        if message.posted:
             self._disconnect()
         if isinstance(message, Done):
+            run.posted[rank] = [name_site(operation) for operation in message.posted]
             run.payloads[rank] = message.payload
         elif isinstance(message, Failed):
             if message.aborted:

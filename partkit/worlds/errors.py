@@ -2,7 +2,9 @@
 
     RankError            a rank's function raised; its own traceback, notebook lines included
     RankDied             a rank's process ended: exit code or signal
-    RanksStuck           nothing can move: mismatched collectives, a deadlock, a missing partner (`partkit.diagnosis`)
+    RanksStuck           nothing can move: mismatched collectives, a deadlock, a missing partner (`partkit.diagnosis`);
+                         or a rank has waited longer than the world's time-out
+    UnwaitedMessages     a warning: a run has ended well, but left messages behind
 
 Ranks that failed in the same way are merged ("ranks 0-3"); ranks that only suffered from another's failure are counted.
 """
@@ -12,7 +14,8 @@ from __future__ import annotations
 import re
 import signal
 import traceback
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -75,7 +78,7 @@ class RankDied(RankError):
 
 
 class RanksStuck(RankError):
-    """No rank can move any more.
+    """No rank can move any more, or one has waited for too long.
 
     Attributes:
         diagnosis: code, ranks and reason (`partkit.diagnosis.Diagnosis`).
@@ -85,6 +88,10 @@ class RanksStuck(RankError):
 
     def __reduce__(self) -> tuple[type[RankError], tuple[object, ...], dict[str, object]]:
         return (*super().__reduce__()[:2], {"diagnosis": self.diagnosis})
+
+
+class UnwaitedMessages(RuntimeWarning):
+    """Messages were posted and never waited for: nobody knows whether they arrived."""
 
 
 def rank_error(failures: Sequence[Failure], suffered: Sequence[int] = (), killed: Sequence[int] = ()) -> RankError:
@@ -116,6 +123,15 @@ def ranks_stuck(diagnosis: Diagnosis, killed: Sequence[int] = ()) -> RanksStuck:
     error = RanksStuck(f"{name_ranks(diagnosis.ranks)}: {diagnosis.reason}", diagnosis.ranks, killed=killed)
     error.diagnosis = diagnosis
     return error
+
+
+def warn_of_posted(posted: Mapping[int, Sequence[Operation]]) -> None:
+    """Tell of messages, by rank, that a run has left behind."""
+    lines = [f"  {name_ranks([rank])}: {operation}" for rank in sorted(posted) for operation in posted[rank]]
+    if lines:
+        shown = lines if len(lines) <= MOST_LINES else [*lines[:MOST_LINES], f"  and {len(lines) - MOST_LINES} more"]
+        head = "posted and never waited for, so nobody knows whether they arrived; call wait() on what isend and irecv return:"
+        warnings.warn("\n".join([head, *shown]), UnwaitedMessages, stacklevel=4)
 
 
 def killed_text(ranks: Sequence[int]) -> str:
@@ -214,11 +230,13 @@ def site_name(site: str) -> str:
     return f"{Path(filename).name}:{line}" if number is None else f"In [{number}]:{line}"
 
 
+def name_site(operation: Operation) -> Operation:
+    """An operation with its source line named by `site_name`."""
+    return operation._replace(site=site_name(operation.site))
+
+
 def name_sites(state: RankState) -> RankState:
     """A rank's state with its source lines named by `site_name`."""
-
-    def named(operation: Operation) -> Operation:
-        return operation._replace(site=site_name(operation.site))
 
     def due(movement: Due) -> Due:
         return movement._replace(site=site_name(movement.site))
@@ -226,8 +244,8 @@ def name_sites(state: RankState) -> RankState:
     return state._replace(
         backward_of=None if state.backward_of is None else due(state.backward_of),
         due=tuple(map(due, state.due)),
-        blocked_on=None if state.blocked_on is None else named(state.blocked_on),
-        posted=tuple(named(operation) for operation in state.posted),
+        blocked_on=None if state.blocked_on is None else name_site(state.blocked_on),
+        posted=tuple(name_site(operation) for operation in state.posted),
         call=None if state.call is None else state.call._replace(site=site_name(state.call.site)),
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from partkit.diagnosis import RankState
+from partkit.diagnosis import Operation, RankState
 from partkit.tracing import Batch
 
 
@@ -46,7 +46,7 @@ class Done(NamedTuple):
     run: int
     payload: bytes
     """Its pickled result."""
-    num_pending: int = 0
+    posted: tuple[Operation, ...] = ()
     """Messages that it posted and did not wait for: the connections are not clean."""
 
 
@@ -58,7 +58,7 @@ class Failed(NamedTuple):
     """Pickled `partkit.worlds.errors.Failure`."""
     aborted: bool
     """The rank was told to stop, or lost a peer: not the cause."""
-    num_pending: int = 0
+    posted: tuple[Operation, ...] = ()
 
 
 class Allow(NamedTuple):

@@ -142,7 +142,7 @@ class Rank:
         self._flush_events(task.run)
         self._recorder.enabled = False
         self._expected, self._answered = None, task.run
-        self._send(answer._replace(num_pending=len(self._context.pending)))
+        self._send(answer._replace(posted=self._context.state().posted))
 
     def _failed(self, run: int, error: BaseException) -> Failed:
         aborted = self._aborting == run or isinstance(error, Aborted) or _lost_a_peer(error)

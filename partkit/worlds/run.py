@@ -9,9 +9,10 @@ from collections.abc import Callable, Collection, Generator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from partkit.diagnosis import Operation
 from partkit.tracing import Trace
 from partkit.worlds.bell import Bell
-from partkit.worlds.errors import Failure, RankError, killed_text, rank_died, rank_error, ranks_stuck
+from partkit.worlds.errors import Failure, RankError, killed_text, rank_died, rank_error, ranks_stuck, warn_of_posted
 from partkit.worlds.messages import Allow
 from partkit.worlds.output import Line, Output, make_screen
 from partkit.worlds.results import Results
@@ -37,8 +38,9 @@ class Run:
         self._nudge, self._tell = nudge, tell
         self.trace = Trace(world.size, origin=time.perf_counter())
         self.output = Output(world.size)
-        self.supervisor = Supervisor(world.size, time.monotonic())
+        self.supervisor = Supervisor(world.size, time.monotonic(), world.timeout)
         self.payloads: dict[int, bytes] = {}
+        self.posted: dict[int, list[Operation]] = {}  # messages that ranks have left behind
         self.failures: dict[int, Failure] = {}
         self.suffered: dict[int, bytes] = {}  # what ranks raised because of others: pickled failures
         self.died: dict[int, int | None] = {}
@@ -79,7 +81,7 @@ class Run:
             timeout: seconds to wait; None for as long as it takes. The run goes on after a time-out.
 
         Raises:
-            RankError: a rank raised (`RankDied`: its process ended; `RanksStuck`: nothing can move any more).
+            RankError: a rank raised (`RankDied`: its process ended; `RanksStuck`: nothing can move any more, or not in time).
             TimeoutError: it is not over after ``timeout``.
             KeyboardInterrupt: it was stopped, here or by ``stop()``.
         """
@@ -106,6 +108,7 @@ class Run:
         if problem is not None:
             raise problem
         if self._results is None:
+            warn_of_posted(self.posted)
             self._results = Results(unpack(self.payloads[rank]) for rank in range(self.world.size))
         return self._results
 

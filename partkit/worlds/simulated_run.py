@@ -17,7 +17,7 @@ from partkit.counting import CountedOperations
 from partkit.diagnosis import Operation, RankState, explain, name_ranks
 from partkit.tracing import KIND_CODE, Batch, Columns, Recorder, Trace
 from partkit.transport.simulated import Died, RandomState, Simulation, Stopped, random_state_of_the_kernel
-from partkit.worlds.errors import MOST_LINES, Failure, RankDied, name_sites, pack_failure, rank_error, ranks_stuck, site_name
+from partkit.worlds.errors import MOST_LINES, Failure, RankDied, name_sites, pack_failure, rank_error, ranks_stuck, site_name, warn_of_posted
 from partkit.worlds.output import Output, StreamName, make_screen
 from partkit.worlds.results import Results
 from partkit.worlds.travel import pack_result, unpack
@@ -80,6 +80,7 @@ class SimulatedRun:
         self._show(over=True)
         self._fill_trace()
         self._raise_problem(states)
+        warn_of_posted({rank: name_sites(context.state()).posted for rank, context in enumerate(self._contexts) if rank not in self._dead})
         return Results(self._dead[rank] if rank in self._dead else unpack(self._values[rank]) for rank in range(self.world.size))
 
     def _raise_problem(self, states: list[RankState]) -> None:

@@ -50,6 +50,7 @@ class World:
         size: number of ranks, or a `Mesh` with named axes over them.
         trace: whether runs are traced.
         start_method: "forkserver" (Linux: 0.1 s, memory shared) or "spawn" (elsewhere); chosen by platform.
+        timeout: seconds that a rank may wait for one message; a deadlock is found without. May be changed between runs.
 
     Attributes:
         size: number of ranks.
@@ -65,11 +66,11 @@ class World:
         [10, 11]
     """
 
-    def __init__(self, size: int | Mesh, *, trace: bool = True, start_method: StartMethod | None = None) -> None:
+    def __init__(self, size: int | Mesh, *, trace: bool = True, start_method: StartMethod | None = None, timeout: float | None = None) -> None:
         self.mesh = size if isinstance(size, Mesh) else None
         self.size = size.size if isinstance(size, Mesh) else size
         _check(self.size)
-        self._traced = trace
+        self._traced, self.timeout = trace, timeout
         self._start_method = start_method or default_start_method()
         self._folder = tempfile.mkdtemp(prefix="partkit-")  # 0700: only this user can reach the rendezvous
         self._generation = 0

@@ -146,6 +146,18 @@ def test_refusals(operation: str, arguments: dict[str, Any], words: str) -> None
         assert world.trace.num_messages() == 0
 
 
+def test_a_mean_is_that_of_the_ranks_so_far() -> None:
+    with SimulatedWorld(4) as world:
+        assert list(world.run(lambda comm: scan(torch.tensor(2.0 * comm.rank), comm, "mean").item())) == [0.0, 1.0, 2.0, 3.0]
+
+
+def test_before_rank_0_there_is_what_changes_nothing() -> None:
+    cases = [(dtype, op) for dtype in OPS for op in OPS[dtype] if op != "mean"]
+    with SimulatedWorld(1) as world:
+        found = world.run(lambda comm, cases: [exscan(torch.ones(2, dtype=dtype), comm, op).tolist() for dtype, op in cases], cases)[0]
+    assert found == [[neutral(dtype, op)] * 2 for dtype, op in cases]
+
+
 def test_nothing_has_no_mean() -> None:
     words = "exscan(op='mean'): before rank 0 there is no rank, and nothing has no mean; take the sum, divide it by the rank"
     with SimulatedWorld(2) as world, pytest.raises(RankError, match=re.escape(words)):

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from partkit.collectives.all_reduce import all_reduce
+from partkit.collectives.barrier import barrier
 from partkit.communicator import Communicator
 from partkit.worlds.errors import RankError, RanksStuck
 from partkit.worlds.world import World
@@ -343,3 +344,48 @@ def test_a_stuck_run_is_one_exception_with_data(live_world: Live) -> None:
     assert (error.diagnosis.code, error.ranks, error.suffered, error.killed) == ("cycle", (0, 1), (), ())
     assert str(error).startswith("ranks 0-1: each waits for the next, a cycle:")
     assert works(live_world(2))
+
+
+# -- time-outs -------------------------------------------------------------------------------------------------------
+
+
+def in_a_barrier(comm: Communicator) -> None:
+    barrier(comm)
+
+
+def in_a_receive(comm: Communicator) -> None:
+    if comm.rank == 0:
+        comm.recv(torch.empty(1), 1)
+
+
+def in_messages_posted_together(comm: Communicator) -> None:
+    for pending in [comm.isend(torch.ones(1), 1), comm.irecv(torch.empty(1), 1)] if comm.rank == 0 else []:
+        pending.wait()
+
+
+@pytest.mark.parametrize(
+    ("wait", "words"),
+    [
+        (in_a_barrier, "barrier #1 of uint8[0], dissemination"),
+        (in_a_receive, "recv float32[1] from rank 1"),
+        (in_messages_posted_together, "send float32[1] to rank 1"),
+    ],
+)
+def test_case_H16_a_rank_that_comes_too_late_is_named(live_world: Live, wait: Callable[[Communicator], None], words: str) -> None:
+    """Rank 2 goes on and on, so it is never quiet; rank 1 would sleep for longer than the test may take."""
+
+    def late(comm: Communicator) -> None:
+        if comm.rank == 1:
+            time.sleep(600)
+        wait(comm.subgroup([0, 1])) if comm.rank == 0 else None
+        while comm.rank == 2:
+            comm.compute("busy", seconds=0.01)
+
+    world = live_world(3)
+    world.timeout = 0.5
+    try:
+        code, ranks, text = stuck(world, late)
+    finally:
+        world.timeout = None
+    assert (code, ranks) == ("late", (1,))
+    assert f"rank 0: {words}" in text and "rank 1: busy with something that is no message, after 0 collective calls" in text

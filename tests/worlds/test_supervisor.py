@@ -53,6 +53,42 @@ def test_a_message_in_between_makes_the_first_look_void(supervisor: Supervisor) 
         assert supervisor.saw(state, {0, 1}) is None
 
 
+@pytest.mark.parametrize("timeout", [0.0, -1.0, float("nan")])
+def test_a_time_out_is_above_zero(timeout: float) -> None:
+    with pytest.raises(ValueError, match="seconds that a rank may wait for one message, above 0, or None"):
+        Supervisor(2, now=100.0, timeout=timeout)
+
+
+def test_case_H16_who_has_waited_too_long_is_told_for_whom() -> None:
+    supervisor = Supervisor(2, now=100.0, timeout=3.0)
+    for now in (100.25, 101.0, 103.25):
+        assert supervisor.waits(RankState(1, "running"), now) is None
+        assert supervisor.waits(blocked(0, 1), now) is None
+    found = supervisor.waits(blocked(0, 1), 103.26)
+    assert found is not None and supervisor.diagnosis is found
+    assert (found.code, found.ranks) == ("late", (1,))
+    busy = "  rank 1: busy with something that is no message, after 0 collective calls"
+    assert found.reason.splitlines() == ["the others waited for it longer than 3 s:", "  rank 0: recv float32[1] from rank 1", busy]
+
+
+@pytest.mark.parametrize("between", [blocked(0, 1, progress=1), RankState(0, "running")])
+def test_each_message_may_take_the_whole_time_out(between: RankState) -> None:
+    supervisor = Supervisor(2, now=100.0, timeout=3.0)
+    for state, now in ((blocked(0, 1), 100.0), (between, 102.0), (blocked(0, 1, progress=between.progress), 104.0)):
+        assert supervisor.waits(state, now) is None
+    assert supervisor.waits(blocked(0, 1, progress=between.progress), 107.5) is not None
+
+
+def test_without_a_time_out_a_slow_rank_is_waited_for_as_long_as_it_takes(supervisor: Supervisor) -> None:
+    assert supervisor.waits(blocked(0, 1), 100.0) is supervisor.waits(blocked(0, 1), 1e9) is None
+
+
+def test_with_a_time_out_it_also_asks_while_others_are_heard() -> None:
+    supervisor = Supervisor(2, now=100.0, timeout=3.0)
+    supervisor.heard(100.2)
+    assert [supervisor.step(100.24), supervisor.step(100.25), supervisor.step(100.26)] == ["nothing", "look", "nothing"]
+
+
 def test_a_rank_that_does_not_answer_is_waited_for(supervisor: Supervisor) -> None:
     for _ in range(3):
         supervisor.step(110.0)
