@@ -19,7 +19,7 @@ import torch.distributed as dist
 
 from partkit.collectives.all_reduce import all_reduce
 from partkit.communicator import Communicator
-from partkit.worlds.errors import MESSAGE_CHARS, RankDied, RankError
+from partkit.worlds.errors import MESSAGE_CHARS, RankDied, RankError, UnwaitedMessages
 from partkit.worlds.world import World
 from tests.worlds.failing import failure, works
 
@@ -369,13 +369,19 @@ def test_a_thread_that_prints_for_ever_does_not_keep_a_run_from_ending(live_worl
 # -- joining again ---------------------------------------------------------------------------------------------------
 
 
+def leave_a_message(world: World) -> None:
+    """Messages that nobody has waited for: the next run joins again."""
+    with pytest.warns(UnwaitedMessages, match="never waited for"):
+        world.run(lambda comm: comm.isend(torch.ones(1), 1 - comm.rank) and None)
+
+
 def test_a_rank_that_dies_while_the_others_join_again_is_named(live_world: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     """The others wait for it at the rendezvous, where nobody can reach them: they are replaced as well."""
     from partkit.worlds.messages import Connect
     from partkit.worlds.process import RankProcess
 
     world = live_world(2)
-    world.run(lambda comm: comm.isend(torch.ones(1), 1 - comm.rank) and None)  # so that the next run joins again
+    leave_a_message(world)
     tell = RankProcess.send_bytes
 
     def kill_instead(self: RankProcess, data: bytes) -> None:
@@ -393,7 +399,7 @@ def test_a_rank_that_dies_while_the_others_join_again_is_named(live_world: Live,
 
 def test_an_interrupt_while_ranks_join_leaves_a_world_that_works(live_world: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     world = live_world(2)
-    world.run(lambda comm: comm.isend(torch.ones(1), 1 - comm.rank) and None)
+    leave_a_message(world)
 
     def interrupted(store: str) -> None:
         raise KeyboardInterrupt
