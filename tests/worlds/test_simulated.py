@@ -99,6 +99,22 @@ def test_a_receive_from_anybody_takes_what_is_sent_first() -> None:
         assert world.run(gather_as_they_come)[0] == first and fingerprint(world.trace) == prints
 
 
+def test_of_sends_that_wait_the_one_that_has_waited_longest_is_taken_first() -> None:
+    def late(comm: Communicator) -> list[int]:
+        if comm.rank:
+            comm.compute("work", seconds=1.0 / comm.rank)
+            comm.send(torch.ones(1), 0)
+            return []
+        comm.compute("late", seconds=5.0)
+        pending = [comm.irecv(torch.empty(1), None) for _ in range(comm.size - 1)]
+        for message in pending:
+            message.wait()
+        return [message.peer for message in pending]
+
+    with SimulatedWorld(4) as world:
+        assert world.run(late)[0] == [3, 2, 1]
+
+
 def test_a_named_receive_keeps_its_turn_behind_one_from_anybody() -> None:
     def ordered(comm: Communicator) -> list[float]:
         if comm.rank:
