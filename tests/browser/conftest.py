@@ -18,10 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from partkit.commands import browser as chromium
 from tests.browser.jupyter import Lab, jupyter_lab
+
+expect.set_options(timeout=30_000)  # milliseconds: whoever waits gets what he waits for, also on a busy machine
 
 
 @pytest.fixture(scope="session")

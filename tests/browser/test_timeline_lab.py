@@ -19,6 +19,18 @@ def fill():
     live.finished.set()
 threading.Thread(target=fill).start()
 pk.Timeline(live)"""
+SLOW = """import IPython.display as front
+from pathlib import Path
+display_at_once = front.display
+def display_slowly(*arguments, **options):
+    handle = display_at_once(*arguments, **options)
+    while not Path("drawn").exists():  # the browser is faster than this kernel
+        pass
+    go.set()
+    while timeline.meta["live"]:  # and the run is over before the kernel knows where the view is
+        pass
+    return handle
+front.display = display_slowly"""
 COUNT = "import ipywidgets.widgets.widget as w\nprint(sum(isinstance(x, pk.Timeline) for x in w._instances.values()), 'open')"
 
 
@@ -59,6 +71,18 @@ def test_a_live_run_ends_as_a_picture_that_can_still_be_touched(lab: Any, page: 
     page.locator(".pk-over").focus()
     page.keyboard.press("n")
     expect(page.locator(".pk-info")).to_contain_text("compute forward")
+
+
+def test_a_run_that_ends_while_its_view_is_being_shown_ends_as_a_picture_too(lab: Any, page: Page) -> None:
+    name = lab.write("race.ipynb", SETUP, LIVE.replace("pk.Timeline", "timeline = pk.Timeline") + "\n" + SLOW, "timeline")
+    lab.open(page, name)
+    lab.run(page, 0)
+    lab.run(page, 1)
+    lab.start(page, 2)
+    expect(page.locator(".pk-over[data-painted='1']")).to_be_visible()
+    (lab.folder / "drawn").touch()
+    expect(page.locator(".pk-seated .pk-status")).to_contain_text("finished")
+    assert outputs(lab.save(page, name), 2) == [{"text/html", "text/plain"}]
 
 
 def test_reruns_of_a_cell_leave_one_widget(lab: Any, page: Page) -> None:

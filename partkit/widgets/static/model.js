@@ -8,6 +8,7 @@ const OUTPUT = ".jp-OutputArea-child";
 export default () => {
   const store = new Store(), views = new Set(), seats = new Set(), draw = () => { for (const view of views) view.schedule(); };
   let model;
+  const meta = () => model.get("meta");
 
   const show = (el, seen) => { const view = new View(store, model, el, seen); views.add(view); return () => { views.delete(view); view.dispose(); }; };
 
@@ -35,7 +36,7 @@ export default () => {
   const gone = () => { if (!views.size && !seats.size) model.send({ type: "gone" }); };
 
   const load = () => {
-    const { run, total, size } = model.get("meta"), snapshot = model.get("snapshot");
+    const { run, total, size } = meta(), snapshot = model.get("snapshot");
     if (run !== store.run || (snapshot?.byteLength && store.n < total)) { store.reset(run, size); if (snapshot?.byteLength) store.add(snapshot); draw(); }
   };
 
@@ -53,15 +54,21 @@ export default () => {
       return () => { for (const [name, act] of Object.entries(heard)) model.off(name, act); for (const stop of seats) { seats.delete(stop); stop(); } };
     },
     render({ el }) {
-      const output = () => el.closest(OUTPUT), leave = show(el, () => output() && !model.get("meta").live && model.send({ type: "shown" }));
+      // Asked when the view is drawn first, and again when the run ends: it may have ended before Python knew of this place.
+      const report = () => output() && !meta().live && model.send({ type: "shown" });
+      const output = () => el.closest(OUTPUT), leave = show(el, report);
       let spot;
-      const settle = () => { const child = output(), area = child?.parentElement; if (area) spot = [area, [...area.children].indexOf(child)]; };
+      const settle = () => {
+        const child = output(), area = child?.parentElement;
+        if (area) spot = [area, [...area.children].indexOf(child)];
+        if (!meta().frozen) report();
+      };
       model.on("change:meta", settle);
       return () => {
         model.off("change:meta", settle);
         leave();
-        if (spot && model.get("meta").frozen) seat(...spot);
-        else if (spot || model.get("meta").frozen) setTimeout(gone, 2000);
+        if (spot && meta().frozen) seat(...spot);
+        else if (spot || meta().frozen) setTimeout(gone, 2000);
       };
     },
   };
