@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from partkit.widgets.assets import compact
+from partkit.widgets.assets import compact, shorten
 from partkit.widgets.timeline import Timeline
 
 
@@ -27,3 +27,17 @@ def test_line_ends_that_may_end_a_statement_stay() -> None:
 
 def test_brackets_and_zeros_that_say_nothing() -> None:
     assert compact("f((x) => x * 0.5 + 10.5, (a, b) => a);") == "f(x=>x*.5+10.5,(a,b)=>a);"
+
+
+def test_what_is_declared_at_the_top_gets_one_letter() -> None:
+    assert shorten("let wide=2,tall=3;function area(){return wide*tall}area();") == "let C=2,B=3;function A(){return C*B}A();"
+
+
+def test_names_that_are_keys_or_methods_somewhere_keep_their_length() -> None:
+    source = 'let size=1,half=2;class Box{half(){return this.size}}f({size},`${half(size)} half`,"size");'
+    assert shorten(source).replace("class A", "class Box") == source
+    assert shorten("let size=1;g({size:size},o.size,a?size:0,[size,...size]);") == "let A=1;g({size:A},o.size,a?A:0,[A,...A]);"
+
+
+def test_a_template_is_renamed_from_the_inside_only() -> None:
+    assert shorten("let words=3;h(`words ${words} ${words+1}`);") == "let A=3;h(`words ${A} ${A+1}`);"
