@@ -138,6 +138,9 @@ class RecordingTransport:
             works = [self._wire.irecv(sets, src, _shadow(buffer, tag)), self._wire.irecv(buffer, src, _recorded(tag))]
         return _Recorded(self, pending, works, sets)
 
+    def exchange(self, *_: object) -> None:
+        """Each message is noted by itself."""
+
     def aside(self) -> AbstractContextManager[None]:
         """What is computed inside is the wire's, not the rank's."""
         return self._who.aside()
@@ -175,7 +178,7 @@ class RecordingTransport:
 
     def _posted(self, tag: str) -> Pending:
         """The message that is being posted: the newest of those under way. The supervisor gets to know that it is recorded."""
-        pending = next(reversed(self._context.pending.values()))
+        pending = cast(Pending, next(reversed(self._context.pending.values())))
         pending._wire = _recorded(tag)
         return pending
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from partkit.cluster import Cluster
-from partkit.diagnosis import Call, Due, RankState
+from partkit.diagnosis import Call, Due, Operation, RankState
 from partkit.tracing import Recorder
 from partkit.transport.base import Transport
-
-if TYPE_CHECKING:
-    from partkit.communicator.pending import Pending
 
 
 class Gate(Protocol):
@@ -20,6 +17,14 @@ class Gate(Protocol):
 
     def hold(self, post: Callable[[], None], channel: Hashable) -> None:
         """Call ``post`` once the next send may go; messages of one channel keep their order."""
+
+
+class UnderWay(Protocol):
+    """One message that was posted and may not be done yet, or two that go together."""
+
+    @property
+    def operations(self) -> tuple[Operation, ...]:
+        """In words, for the supervisor; what is being waited for comes first."""
 
 
 class RankContext:
@@ -48,8 +53,8 @@ class RankContext:
         self.due: dict[Due, None] = {}
         self.backward_of: Due | None = None
         self.num_due: Counter[tuple[str, tuple[int, ...]]] = Counter()
-        self.pending: dict[int, Pending] = {}
-        self.blocked_on: Pending | None = None
+        self.pending: dict[int, UnderWay] = {}
+        self.blocked_on: UnderWay | None = None
         self.progress = 0
         self.num_calls: Counter[tuple[str, tuple[int, ...]]] = Counter()
         self.num_messages: dict[tuple[str, int, str, str], int] = {}
@@ -74,8 +79,8 @@ class RankContext:
         return RankState(
             rank=self.transport.rank,
             status="running" if blocked_on is None else "blocked",
-            blocked_on=None if blocked_on is None else blocked_on.operation,
-            posted=tuple(p.operation for p in list(self.pending.values())),
+            blocked_on=None if blocked_on is None else blocked_on.operations[0],
+            posted=tuple(operation for message in list(self.pending.values()) for operation in message.operations),
             call=self.call,
             num_calls=self.num_calls.total(),
             progress=self.progress,

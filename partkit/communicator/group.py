@@ -119,11 +119,12 @@ class Communicator:
             raise ValueError(f"rank {self.rank} receives from itself: recv waits for the send, so this would never end; use sendrecv")
         return self.irecv(buffer, src, tag, combine, timeout).wait()
 
-    def sendrecv(self, x: Tensor, dst: int, buffer: Tensor, src: int, tag: str = "", combine: Combine | None = None) -> Tensor:
+    def sendrecv(self, x: Tensor, dst: int, buffer: Tensor, src: int, tag: str = "", combine: Combine | None = None, own: Tensor | None = None) -> Tensor:
         """Send ``x`` to ``dst`` while filling ``buffer`` from ``src``; returns the buffer. Never deadlocks in a ring.
 
-        With ``combine``, what arrives is combined into the buffer instead: ``combine(buffer, arrived)``. ``x`` must then be
-        other memory than ``buffer``: a part that has been added to already would be sent.
+        With ``combine``, what arrives is combined into the buffer instead: ``combine(buffer, arrived)``; with ``own`` too, it is
+        put in the buffer, and ``own`` is combined into it: ``combine(buffer, own)``. ``x`` must then be other memory than
+        ``buffer``: a part that has been added to already would be sent.
 
         Example:
             >>> import partkit as pk
@@ -135,11 +136,14 @@ class Communicator:
             ...     list(world.run(shift))
             [2, 0, 1]
         """
-        if self._context.call is not None and exchange(self, x, dst, buffer, src, tag, combine):
+        if own is not None and combine is None:
+            raise ValueError("sendrecv(own=...): say how it is combined into what arrives, for example combine=torch.Tensor.add_")
+        if self._context.call is not None and exchange(self, x, dst, buffer, src, tag, combine, own):
             return buffer
-        incoming = self.irecv(buffer, src, tag, combine)
-        outgoing = self.isend(x, dst, tag)
+        incoming, outgoing = self.irecv(buffer, src, tag, combine if own is None else None), self.isend(x, dst, tag)
         received = incoming.wait()
+        if combine is not None and own is not None:
+            combine(received, own)
         outgoing.wait()
         return received
 

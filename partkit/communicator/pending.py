@@ -155,6 +155,11 @@ class Pending:
         side: Literal["send", "recv"] = "send" if self._kind == "send" else "recv"
         return Operation(side, self._peer, self._tag, describe(self.tensor), self._site, f"{self._wire}|{self.tensor.dtype}|{self.tensor.numel()}")
 
+    @property
+    def operations(self) -> tuple[Operation, ...]:
+        """What is not done of it."""
+        return (self.operation,)
+
     def __repr__(self) -> str:
         return f"Pending({self.operation}, {'done' if self._work is None else 'posted'})"
 

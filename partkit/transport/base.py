@@ -53,6 +53,26 @@ class Transport(Protocol):
     def irecv(self, buffer: Tensor, src: int, tag: str, combine: Combine | None = None) -> Work:
         """Start to fill ``buffer`` (contiguous) from world rank ``src``, or to combine it with what arrives."""
 
+    def exchange(
+        self, x: Tensor, dst: int, buffer: Tensor, src: int, tag: str, combine: Combine | None = None, own: Tensor | None = None
+    ) -> int | tuple[Work, Work] | None:
+        """Inside a collective: receive into ``buffer`` and send ``x``, both contiguous, under one tag.
+
+        Args:
+            x: for world rank ``dst``.
+            dst: may be this rank, as ``src``.
+            buffer: for what comes from world rank ``src``.
+            src: world rank.
+            tag: of both messages.
+            combine: as in `irecv`.
+            own: contiguous, of the shape of ``buffer``: what arrives lands in the buffer, then ``combine(buffer, own)``; piece by
+                piece if the wire likes.
+
+        Returns:
+            The receive and the send, to be waited for in this order. Or, if both are done and nothing had to be waited for,
+            the moment when they began, as `now` counts on such a wire. Or None: this wire wants the two one by one, nothing has been done.
+        """
+
     def irecv_first(self, buffer: Tensor, src: int, tag: str, timeout: float | None) -> Work:
         """Start to fill ``buffer`` with what comes first.
 

@@ -66,10 +66,7 @@ class ProcessGroupTransport:
         self._native: dict[tuple[int, ...], Any] = {}
         self._own: dict[int, deque[_OwnMessage]] = defaultdict(deque)  # by number: one side posted, the other still to come
 
-    def now(self) -> float:
-        return time.perf_counter()
-
-    seconds = now
+    now = seconds = staticmethod(time.perf_counter)
 
     def sleep(self, seconds: float, work: Computation | None = None) -> None:
         time.sleep(seconds)
@@ -90,21 +87,46 @@ class ProcessGroupTransport:
         number = wire_tag(tag, tensor)
         if dst == self.rank:
             return _post_to_oneself(_OwnMessage("send", tensor), self._own[number])
-        if tensor.nbytes > SEGMENT:
-            return _Segments([self._group.send([segment], dst, number) for segment in _segments(tensor)])
-        work: Work = self._group.send([_on_wire(tensor)], dst, number)
-        return work
+        return self._send(tensor, dst, number)
 
     def irecv(self, buffer: Tensor, src: int, tag: str, combine: Combine | None = None) -> Work:
         number = wire_tag(tag, buffer)
         if src == self.rank:
             return _post_to_oneself(_OwnMessage("recv", buffer, combine), self._own[number])
-        if combine is not None and buffer.numel():
-            return _Combining(lambda inbox: self._group.recv([inbox], src, number), buffer, combine)
-        if buffer.nbytes > SEGMENT:
+        return self._recv(buffer, src, number) if combine is None else self._combine(buffer, src, number, combine)
+
+    def exchange(
+        self, x: Tensor, dst: int, buffer: Tensor, src: int, tag: str, combine: Combine | None = None, own: Tensor | None = None
+    ) -> tuple[Work, Work] | None:
+        if self.rank in (dst, src):
+            return None
+        number = wire_tag(tag, buffer)
+        incoming = self._recv(buffer, src, number) if combine is None else self._combine(buffer, src, number, combine, own)
+        return incoming, self._send(x, dst, number if x.numel() == buffer.numel() and x.dtype == buffer.dtype else wire_tag(tag, x))
+
+    def _send(self, tensor: Tensor, dst: int, number: int) -> Work:
+        """To another rank."""
+        if _is_long(tensor):
+            return _Segments([self._group.send([segment], dst, number) for segment in _segments(tensor)])
+        work: Work = self._group.send([_on_wire(tensor)], dst, number)
+        return work
+
+    def _recv(self, buffer: Tensor, src: int, number: int) -> Work:
+        """From another rank."""
+        if _is_long(buffer):
             return _Segments([self._group.recv([segment], src, number) for segment in _segments(buffer)])
         work: Work = self._group.recv([_on_wire(buffer)], src, number)
         return work
+
+    def _combine(self, buffer: Tensor, src: int, number: int, combine: Combine, own: Tensor | None = None) -> Work:
+        """From another rank, combined with the buffer; or, where there is an ``own``, put in the buffer and combined with that."""
+        if own is not None:
+            pairs = zip(_segments(buffer), _segments(own), strict=True) if _is_long(buffer) else [(buffer, own)]
+            return _Combining([(self._recv(arrives, src, number), arrives, mine) for arrives, mine in pairs], combine)
+        if _is_long(buffer):
+            return _CombiningInPlace(lambda inbox: self._recv(inbox, src, number), buffer, combine)
+        inbox = torch.empty_like(buffer)
+        return _Combining([(self._recv(inbox, src, number), buffer, inbox)], combine)
 
     def native_group(self, ranks: tuple[int, ...]) -> Any:
         if ranks not in self._native:
@@ -115,6 +137,11 @@ class ProcessGroupTransport:
 def _on_wire(tensor: Tensor) -> Tensor:
     """What really travels: one byte for an empty tensor [2]."""
     return tensor if tensor.numel() else torch.zeros(1, dtype=torch.uint8, device=tensor.device)
+
+
+def _is_long(tensor: Tensor) -> bool:
+    """Whether a tensor travels in segments [3]."""
+    return tensor.numel() * tensor.element_size() > SEGMENT
 
 
 def _segments(tensor: Tensor) -> tuple[Tensor, ...]:
@@ -135,7 +162,19 @@ class _Segments:
 
 
 class _Combining:
-    """A receive that combines: one segment is combined while the next comes in [3]."""
+    """Messages, each with two tensors of which the first is changed when it has come: ``(work, mine, theirs)``."""
+
+    def __init__(self, messages: list[tuple[Work, Tensor, Tensor]], combine: Combine) -> None:
+        self._messages, self._combine = messages, combine
+
+    def wait(self) -> None:
+        for work, mine, theirs in self._messages:
+            work.wait()
+            self._combine(mine, theirs)
+
+
+class _CombiningInPlace:
+    """A long message that is combined with a buffer, with room for two segments: one is combined while the next comes in [3]."""
 
     def __init__(self, receive: Callable[[Tensor], Work], buffer: Tensor, combine: Combine) -> None:
         self._receive, self._combine, self._segments = receive, combine, _segments(buffer)

@@ -69,24 +69,21 @@ class SimulatedTransport:
         self._post(work, (src, self.rank, tag, buffer.dtype, buffer.numel()))
         return work
 
-    def exchange(self, x: Tensor, dst: int, buffer: Tensor, src: int, tag: str, combine: Combine | None) -> int:
-        """Inside a collective: receive what has been sent already, and send, without waiting for anything.
-
-        Returns:
-            `now` at its beginning; the receive is posted first, then the send, then both are waited for in this order.
-            Negative if it can't be done so; then nothing has been done.
-        """
+    def exchange(self, x: Tensor, dst: int, buffer: Tensor, src: int, tag: str, combine: Combine | None = None, own: Tensor | None = None) -> int | None:
+        """Receive what has been sent already, and send: as if the receive were posted first, then the send, and both waited for in this order."""
         simulation, rank = self._simulation, self.rank
         incoming = (src, rank, tag, buffer.dtype, buffer.numel())
         theirs = simulation.lines.get(incoming)
         if not isinstance(theirs, SimulatedWork) or not theirs.is_send or not self.ahead or self._mortal or self.choosing:
-            return -1
+            return None
         del simulation.lines[incoming]
-        recv, send = SimulatedWork(self, buffer, src, tag, False, combine), SimulatedWork(self, x, dst, tag, True)
+        recv, send = SimulatedWork(self, buffer, src, tag, False, None if own is not None else combine), SimulatedWork(self, x, dst, tag, True)
         simulation.post(send, (rank, dst, tag, x.dtype, x.numel()))
         simulation.meet(theirs, recv)
-        if combine is not None:
+        if recv.combine is not None:
             recv.combine_with(theirs)
+        elif combine is not None and own is not None:
+            combine(buffer, own)
         send.go_on()
         recv.tensor = None
         entries = self.entries
