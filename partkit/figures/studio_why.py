@@ -84,14 +84,31 @@ def _state(arrival: Arrival, time: float) -> str:
 
 
 def _meanwhile(board: Board, rank: int, time: float, place: int) -> str:
-    """What comes later in the rank's order, and was ready."""
+    ready = could_run(board, rank, time, place)
+    return f" It could run {_some(ready)} now, but its order puts {'that' if len(ready) == 1 else 'them'} later." if ready else ""
+
+
+def could_run(board: Board, rank: int, time: float, place: int) -> list[Action]:
+    """What comes later in the rank's order, and was ready.
+
+    Args:
+        board: the schedule as far as it is built.
+        rank: one that stands idle.
+        time: when.
+        place: of its next action in its list.
+
+    Example:
+        >>> from partkit.pipeline_parallel import one_f_one_b
+        >>> could_run(Board.of(one_f_one_b(2, 4)), 0, 2.0, 2)
+        [0F2, 0F3]
+    """
     done = {slot.action for slot in board.lines[rank][:place]}
     ready = []
     for slot in board.lines[rank][place + 1 :]:
-        found = list(arrivals(board, rank, slot.action))
+        found = arrivals(board, rank, slot.action)
         if all(arrival.time <= time and (arrival.rank != rank or arrival.maker.action in done) for arrival in found):
             ready.append(slot.action)
-    return f" It could run {_some(ready)} now, but its order puts {'that' if len(ready) == 1 else 'them'} later." if ready else ""
+    return ready
 
 
 def arrivals(board: Board, rank: int, action: Action) -> list[Arrival]:

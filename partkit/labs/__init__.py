@@ -21,11 +21,14 @@ from __future__ import annotations
 
 from partkit.labs.all_gather import check_all_gather as check_all_gather
 from partkit.labs.all_to_all import check_all_to_all as check_all_to_all
+from partkit.labs.bubble import check_bubble as check_bubble
 from partkit.labs.cost import check_cost as check_cost
 from partkit.labs.doubling import check_doubling as check_doubling
+from partkit.labs.one_f_one_b import check_one_f_one_b as check_one_f_one_b
 from partkit.labs.reduce_scatter import check_reduce_scatter as check_reduce_scatter
 from partkit.labs.ring import check_ring as check_ring
 from partkit.labs.tree import check_broadcast as check_broadcast
 from partkit.labs.verdict import Finding as Finding
 from partkit.labs.verdict import Verdict as Verdict
 from partkit.labs.wire import bytes_received as bytes_received
+from partkit.labs.zb_h1 import check_zb_h1 as check_zb_h1
