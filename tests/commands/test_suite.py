@@ -33,7 +33,14 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_style_and_types_come_first_and_pytest_last(ran: list[str]) -> None:
     assert suite.run(argparse.Namespace(rest=[])) == 0
-    assert ran == ["a browser", "ruff check --quiet .", "ruff format --quiet --check .", "mypy", "pytest"]
+    assert ran[:4] == ["a browser", "ruff check --quiet .", "ruff format --quiet --check .", "mypy"]
+    assert ran[4].startswith("pytest --numprocesses=")
+
+
+@pytest.mark.parametrize(("cores", "workers"), [(1, 1), (2, 2), (4, 4), (64, 4), (None, 1)])
+def test_the_tests_are_shared_out_to_the_cores(monkeypatch: pytest.MonkeyPatch, cores: int | None, workers: int) -> None:
+    monkeypatch.setattr(suite.os, "cpu_count", lambda: cores)
+    assert suite.shared_out()[0] == f"--numprocesses={workers}"
 
 
 def test_with_arguments_only_pytest_runs(ran: list[str]) -> None:
