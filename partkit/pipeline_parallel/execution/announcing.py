@@ -43,7 +43,8 @@ class Announcements:
 
     def __init__(self, comm: Communicator, schedule: Schedule, pieces: Mapping[int, Piece]) -> None:
         self._comm, self._schedule, self._pieces = comm, schedule, pieces
-        self._known: list[tuple[Form, int, dict[int, Forms]]] = []
+        self._replicas = [schedule.replica_of(i) for i in range(schedule.num_microbatches)]
+        self._known: list[tuple[tuple[tuple[str, ...], Form], int, dict[int, Forms]]] = []
 
     def of_step(self, microbatches: Sequence[Microbatch]) -> list[dict[int, Forms]]:
         """For each micro-batch, what comes to and goes from each stage of this rank that works on it. All ranks ask at the same time.
@@ -51,14 +52,14 @@ class Announcements:
         The micro-batches are those of one batch: they look alike if they have as many rows.
         """
         found: dict[tuple[int, int], dict[int, Forms]] = {}
-        for i, microbatch in enumerate(microbatches):
-            key = self._schedule.replica_of(i), microbatch.rows
+        keys = [(replica, microbatch.rows) for replica, microbatch in zip(self._replicas, microbatches, strict=True)]
+        for key, microbatch in zip(keys, microbatches, strict=True):
             if key not in found:
                 found[key] = self._forms(microbatch, key[0])
-        return [found[self._schedule.replica_of(i), microbatch.rows] for i, microbatch in enumerate(microbatches)]
+        return [found[key] for key in keys]
 
     def _forms(self, microbatch: Microbatch, replica: int) -> dict[int, Forms]:
-        look = take_apart((microbatch.args, microbatch.kwargs))[0].without_gradients
+        look = tuple(microbatch.kwargs), take_apart((*microbatch.args, *microbatch.kwargs.values()))[0].without_gradients
         for known, of_replica, forms in self._known:
             if of_replica == replica and known == look:
                 return forms

@@ -16,7 +16,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -28,21 +28,17 @@ TARGET = "target"
 """The name under which the target is split."""
 
 
-@dataclass(frozen=True)
-class Microbatch:
-    """The share of one micro-batch.
-
-    Attributes:
-        args: positional arguments of the module.
-        kwargs: its keyword arguments.
-        target: for the loss.
-        rows: how many.
-    """
+class Microbatch(NamedTuple):
+    """The share of one micro-batch."""
 
     args: tuple[Any, ...]
+    """Positional arguments of the module."""
     kwargs: dict[str, Any]
+    """Its keyword arguments."""
     target: Any
+    """For the loss."""
     rows: int
+    """How many."""
 
 
 def split_batch(
@@ -66,14 +62,15 @@ def split_batch(
         >>> [share.args[0].tolist() for share in shares], shares[0].kwargs
         ([[0, 1, 2], [3, 4, 5], [6, 7]], {'table': tensor([1., 1.])})
     """
-    named = [*zip(names, args, strict=False), *kwargs.items(), (TARGET, target)]
+    named = [*zip(names, args, strict=True), *kwargs.items(), (TARGET, target)]
     if unknown := set(split) - {name for name, _ in named}:
         raise ValueError(f"split={dict(split)!r}: there is no argument {sorted(unknown)[0]!r}; there are {', '.join(name for name, _ in named)}")
     sizes = block_sizes(_num_rows(named, split, num_microbatches), num_microbatches)
-    parts = {name: _cut(value, split.get(name, 0), sizes) for name, value in named}
+    *parts, targets = (_cut(value, split.get(name, 0), sizes) for name, value in named)
+    of_each = zip(*parts, strict=True) if parts else [()] * len(sizes)
     return [
-        Microbatch(tuple(parts[name][i] for name in names[: len(args)]), {name: parts[name][i] for name in kwargs}, parts[TARGET][i], rows)
-        for i, rows in enumerate(sizes)
+        Microbatch(values[: len(args)], dict(zip(kwargs, values[len(args) :], strict=True)), target, rows)
+        for values, target, rows in zip(of_each, targets, sizes, strict=True)
     ]
 
 
@@ -100,13 +97,14 @@ def _tensors_to_split(named: Sequence[tuple[str, Any]], split: Mapping[str, int 
     """Name of the argument, tensor, dim."""
     for name, value in named:
         dim = split.get(name, 0)
-        if dim is not None:
-            yield from ((name, leaf, dim) for leaf in pytree.tree_leaves(value) if isinstance(leaf, Tensor) and leaf.dim())
+        if dim is not None and value is not None:
+            leaves = (value,) if isinstance(value, Tensor) else pytree.tree_leaves(value)
+            yield from ((name, leaf, dim) for leaf in leaves if isinstance(leaf, Tensor) and leaf.dim())
 
 
 def _cut(value: Any, dim: int | None, sizes: Sequence[int]) -> list[Any]:
     """``value`` for each micro-batch."""
-    if dim is None:
+    if dim is None or value is None:
         return [value] * len(sizes)
     if isinstance(value, Tensor) and value.dim():
         return list(torch.split(value, list(sizes), dim))

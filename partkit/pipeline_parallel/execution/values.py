@@ -56,7 +56,7 @@ class Form:
     @cached_property
     def tensors(self) -> tuple[TensorForm, ...]:
         """The form of each tensor, in order."""
-        return tuple(leaf for leaf in pytree.tree_leaves(self.values) if isinstance(leaf, TensorForm))
+        return self.values if self._flat else tuple(leaf for leaf in pytree.tree_leaves(self.values) if isinstance(leaf, TensorForm))
 
     @cached_property
     def _flat(self) -> bool:
@@ -71,7 +71,7 @@ class Form:
     @cached_property
     def without_gradients(self) -> Form:
         """The same, as it is handed over where nothing is differentiated."""
-        return Form(self._with_each(lambda tensor: replace(tensor, with_gradient=False)))
+        return self if not self.with_gradient else Form(self._with_each(lambda tensor: replace(tensor, with_gradient=False)))
 
     def put_together(self, tensors: Sequence[Tensor]) -> tuple[Any, ...]:
         """What was handed over, with these tensors in it."""
@@ -119,6 +119,8 @@ def take_apart(values: tuple[Any, ...]) -> tuple[Form, list[Tensor]]:
         >>> take_apart((1, [torch.ones(2)]))[1]
         [tensor([1., 1.])]
     """
+    if all(isinstance(value, Tensor) for value in values):  # as it mostly is: nothing to search for
+        return Form(tuple(map(_form, values))), list(values)
     tensors = [leaf for leaf in pytree.tree_leaves(values) if isinstance(leaf, Tensor)]
     return Form(pytree.tree_map(lambda leaf: _form(leaf) if isinstance(leaf, Tensor) else leaf, values)), tensors
 

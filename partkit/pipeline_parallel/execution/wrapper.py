@@ -191,9 +191,9 @@ class PipelineParallel(nn.Module):
         found = {i: (loss, stage.weight_of(i)) for stage in self.stages.values() for i, loss in stage.losses.items()}
         if not found:
             return Step(None, None)
-        losses = torch.stack([found[i][0].reshape(()) for i in sorted(found)])
-        weights = torch.tensor([found[i][1] for i in sorted(found)], dtype=losses.dtype, device=losses.device)
-        return Step((losses * weights).sum(), losses)
+        one_each, weights = zip(*(found[i] for i in sorted(found)), strict=True)
+        losses = torch.stack([loss if loss.dim() == 0 else loss.reshape(()) for loss in one_each])
+        return Step((losses * torch.tensor(weights, dtype=losses.dtype, device=losses.device)).sum(), losses)
 
 
 def _joined(outputs: Sequence[Any]) -> Any:
