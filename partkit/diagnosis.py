@@ -18,88 +18,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
-Status = Literal["running", "blocked", "finished"]
+from partkit.rank_state import Call as Call
+from partkit.rank_state import Due as Due
+from partkit.rank_state import Operation as Operation
+from partkit.rank_state import RankState as RankState
+from partkit.rank_state import Status as Status
+from partkit.rank_state import name_ranks as name_ranks
+from partkit.suspects import Suspects
+
 Code = Literal["backward", "mismatch", "missing", "unlike", "cycle", "alone", "late"]
-
-
-class Call(NamedTuple):
-    """A collective that a rank is inside of."""
-
-    name: str
-    """``all_reduce``."""
-    what: str
-    """What must agree between ranks: ``float32[4], sum, ring``."""
-    number: int
-    """n-th collective of this group on this rank, from 0."""
-    group: tuple[int, ...]
-    """World ranks of the group."""
-    site: str
-    """Source line of the call."""
-
-    def same_as(self, other: Call) -> bool:
-        """Whether the two calls can be two sides of one collective."""
-        return self[:4] == other[:4]
-
-    def __str__(self) -> str:
-        return f"{self.name} #{self.number + 1} of {self.what}" + (f" at {self.site}" if self.site else "")
-
-
-class Due(NamedTuple):
-    """A differentiable movement of data (`partkit.functional`): its forward has run, and its backward needs all ranks again."""
-
-    name: str
-    """``all_gather``."""
-    number: int
-    """n-th movement of this name in this group on this rank, from 0."""
-    group: tuple[int, ...]
-    """World ranks that take part."""
-    site: str
-    """Source line of the forward."""
-
-    def same_as(self, other: Due | None) -> bool:
-        """Whether the two can be two sides of one movement."""
-        return other is not None and self[:3] == other[:3]
-
-    def __str__(self) -> str:
-        return f"{self.name} #{self.number + 1}" + (f" (at {self.site})" if self.site else "")
-
-
-class Operation(NamedTuple):
-    """A message that a rank has posted and that has not met its other side."""
-
-    op: Literal["send", "recv"]
-    peer: int
-    tag: str
-    what: str
-    """dtype and shape: ``float32[4]``."""
-    site: str
-    wire: str = ""
-    """What must be equal on both sides for them to meet."""
-
-    def __str__(self) -> str:
-        where = "to" if self.op == "send" else "from"
-        tag = f" with tag {self.tag!r}" if self.tag else ""
-        return f"{self.op} {self.what} {where} rank {self.peer}{tag}" + (f" at {self.site}" if self.site else "")
-
-
-class RankState(NamedTuple):
-    """What one rank is doing."""
-
-    rank: int
-    status: Status
-    blocked_on: Operation | None = None
-    posted: tuple[Operation, ...] = ()
-    """Everything posted and not done, the operation it is blocked on included."""
-    call: Call | None = None
-    """The collective it is inside of."""
-    num_calls: int = 0
-    """Collectives it has entered so far."""
-    progress: int = 0
-    """Grows with every operation; equal in two looks means that nothing happened between them."""
-    backward_of: Due | None = None
-    """The movement whose backward it is in."""
-    due: tuple[Due, ...] = ()
-    """Movements whose backward it has not run."""
 
 
 class Diagnosis(NamedTuple):
@@ -119,7 +46,7 @@ def is_stuck(states: Sequence[RankState]) -> bool:
 def explain(states: Sequence[RankState]) -> Diagnosis:
     """Say why the ranks of a stuck run wait. Call it when `is_stuck`."""
     by_rank = {state.rank: state for state in states}
-    for reason in (_backward, _mismatch, _missing, _unlike, _cycle):
+    for reason in (_backward, _parted, _unlike, _cycle):
         found = reason(by_rank)
         if found is not None:
             return found
@@ -139,7 +66,7 @@ def late(states: Sequence[RankState], seconds: float) -> Diagnosis:
     blocked = [s for s in states if s.status == "blocked"]
     awaited = {peer for s in blocked for peer in (*(s.call.group if s.call else ()), *((s.blocked_on.peer,) if s.blocked_on else ()))}
     busy = [s for s in states if s.status == "running" and s.rank in awaited]
-    lines = [_fold(blocked)] + [f"  {_ranks([s.rank])}: busy with something that is no message, after {_calls(s.num_calls)}" for s in busy]
+    lines = [_fold(blocked)] + [f"  {name_ranks([s.rank])}: busy with something that is no message, after {_calls(s.num_calls)}" for s in busy]
     head = f"the others waited for {'it' if len(busy) == 1 else 'them'} longer than {seconds:g} s:" if busy else f"no message came within {seconds:g} s:"
     return Diagnosis("late", tuple(s.rank for s in busy or blocked), "\n".join([head, *lines]))
 
@@ -155,8 +82,8 @@ def _backward(states: Mapping[int, RankState]) -> Diagnosis | None:
     for movement, rank in sorted(waiting, key=lambda pair: -pair[0].number):
         absent = [s for s in states.values() if s.rank in movement.group and any(map(movement.same_as, s.due)) and not movement.same_as(s.backward_of)]
         if absent:
-            doing = "".join(f"\n  {_ranks([s.rank])} {_doing_instead(s)}" for s in absent)
-            names = _ranks([s.rank for s in absent])
+            doing = "".join(f"\n  {name_ranks([s.rank])} {_doing_instead(s)}" for s in absent)
+            names = name_ranks([s.rank for s in absent])
             advice = f"If its result is not part of the loss on {names}, say so there: loss = pk.functional.tie(loss, result)"
             reason = f"rank {rank} is in the backward of {movement}, in which {names} must take part and did not:{doing}\n{advice}"
             return Diagnosis("backward", tuple(s.rank for s in absent), reason)
@@ -170,30 +97,47 @@ def _doing_instead(state: RankState) -> str:
     return f"waits in {state.call or state.blocked_on}{inside}"
 
 
-def _mismatch(states: Mapping[int, RankState]) -> Diagnosis | None:
-    for state in states.values():
-        if state.status != "blocked" or state.call is None:
-            continue
-        peers = [states[rank] for rank in state.call.group if rank in states and states[rank].status == "blocked"]
-        if any(p.call is None for p in peers):
-            return Diagnosis(
-                "mismatch", tuple(p.rank for p in peers), "some ranks are in a collective, others wait for a message outside of it:\n" + _fold(peers)
-            )
-        if not all(p.call is not None and p.call.same_as(state.call) for p in peers):
-            return Diagnosis("mismatch", tuple(p.rank for p in peers), "ranks called different collectives:\n" + _fold(peers))
-    return None
+def _parted(states: Mapping[int, RankState]) -> Diagnosis | None:
+    """Ranks that wait for each other in collectives which are not the same call: who parted from the others comes first."""
+    suspects = Suspects.among(states)
+    first, rest = suspects.first, [rank for rank in suspects.involved if rank not in suspects.first]
+    if not suspects.calls:
+        return None
+    if all(states[rank].status == "finished" for rank in first):
+        waiting = [rank for rank, state in states.items() if state.status == "blocked"]
+        head = f"{_finished(states, first)}, but others still wait for {'it' if len(first) == 1 else 'them'}:"
+        return Diagnosis("missing", first, f"{head}\n{_side_by_side(suspects, states, [*waiting, *(rank for rank in first if states[rank].calls)])}")
+    if rest and all(states[rank].status == "finished" and not suspects.made[rank].keys() & suspects.calls.keys() for rank in rest):
+        head = f"{'goes' if len(first) == 1 else 'go'} on, but {name_ranks(rest)} {_finished(states, rest)}:"
+        return Diagnosis("missing", first, f"{head}\n{_side_by_side(suspects, states, [*first, *rest])}")
+    members = {rank for call in suspects.calls.values() for rank in call.group if rank in states}
+    ordered = [*first, *sorted(members.union(rest).difference(first))]
+    head = f"called another collective than {name_ranks(ordered[len(first) :])}:" if rest else "ranks called different collectives:"
+    if any(states[rank].status == "blocked" and states[rank].call is None for rank in ordered):
+        head = "some ranks are in a collective, others wait for a message outside of it:"
+    return Diagnosis("mismatch", first, f"{head}\n{_side_by_side(suspects, states, ordered)}")
 
 
-def _missing(states: Mapping[int, RankState]) -> Diagnosis | None:
-    for state in states.values():
-        if state.status != "blocked" or state.call is None:
-            continue
-        gone = [rank for rank in state.call.group if rank in states and states[rank].status == "finished"]
-        if gone:
-            left = "; ".join(f"{_ranks([r])} finished after {_calls(states[r].num_calls)}" for r in gone)
-            waiting = [s for s in states.values() if s.status == "blocked"]
-            return Diagnosis("missing", tuple(gone), f"{left}, but others still wait for {'it' if len(gone) == 1 else 'them'}:\n" + _fold(waiting))
-    return None
+def _finished(states: Mapping[int, RankState], ranks: Sequence[int]) -> str:
+    """``finished after 1 collective call``, ``finished after 3 or 4 collective calls``."""
+    counts = sorted({states[rank].num_calls for rank in ranks})
+    return f"finished after {''.join(f'{count} or ' for count in counts[:-1])}{_calls(counts[-1])}"
+
+
+def _side_by_side(suspects: Suspects, states: Mapping[int, RankState], ranks: Sequence[int]) -> str:
+    """What ranks called where the others wait, or else what they do now; one line for those that did the same."""
+    doing: dict[int, Call | None] = {}
+    for rank in ranks:
+        here = next((made for slot in suspects.calls if (made := suspects.made[rank].get(slot)) is not None), states[rank].call)
+        doing[rank] = here or next(reversed(states[rank].calls), None) if states[rank].status == "finished" else here
+    groups = {call.group for call in doing.values() if call is not None}
+    lines: dict[str, list[int]] = {}
+    for rank, call in doing.items():
+        text = str(states[rank].blocked_on) if call is None else call.among(name_ranks(call.group) if len(groups) > 1 else "")
+        if states[rank].status == "finished" and (call is None or call.slot not in suspects.calls):
+            text = _finished(states, [rank]) + ("" if call is None else f", the last {text}")
+        lines.setdefault(text, []).append(rank)
+    return "\n".join(f"  {name_ranks(same)}: {text}" for text, same in lines.items())
 
 
 def _unlike(states: Mapping[int, RankState]) -> Diagnosis | None:
@@ -230,16 +174,22 @@ def _cycle(states: Mapping[int, RankState]) -> Diagnosis | None:
 
 
 def _alone(states: Mapping[int, RankState]) -> Diagnosis:
-    lines, ranks = [], []
-    for state in states.values():
-        wait = state.blocked_on
-        if wait is None:
-            continue
-        ranks.append(state.rank)
-        partner = states.get(wait.peer)
+    """Whoever has left comes first, unless one rank alone waits for several that have."""
+    first, involved, *_ = Suspects.among(states)
+    waiting = sorted((s for s in states.values() if s.status == "blocked"), key=lambda s: s.rank not in involved)  # who waits for the others comes last
+    waits = [(s, operation) for s in waiting for operation in (s.posted if s.rank in first else (s.blocked_on,)) if operation is not None]
+    lines = []
+    for state, operation in waits:
+        partner = states.get(operation.peer)
         doing = "has finished" if partner is None or partner.status == "finished" else f"waits in {partner.blocked_on}"
-        lines.append(f"\n  rank {state.rank} waits in {wait}; rank {wait.peer} {doing}")
-    return Diagnosis("alone", tuple(ranks), "waiting for a message that never comes:" + "".join(lines))
+        lines.append(f"\n  rank {state.rank} waits in {operation}; rank {operation.peer} {doing}")
+    head = "waits for what never comes"
+    if all(states[rank].status == "finished" for rank in first):
+        it = "it" if len(first) == 1 else "them"
+        ops = {operation.op for _, operation in waits if operation.peer in first}
+        what = f"to exchange messages with {it}" if len(ops) == 2 else f"for a message from {it}" if "recv" in ops else f"for {it} to take a message"
+        head = f"finished, but others still wait {what}"
+    return Diagnosis("alone", first, f"{head}:" + "".join(lines))
 
 
 def _fold(states: Sequence[RankState]) -> str:
@@ -247,23 +197,8 @@ def _fold(states: Sequence[RankState]) -> str:
     doing: dict[str, list[int]] = {}
     for state in states:
         doing.setdefault(str(state.call or state.blocked_on), []).append(state.rank)
-    return "\n".join(f"  {_ranks(ranks)}: {text}" for text, ranks in doing.items())
+    return "\n".join(f"  {name_ranks(ranks)}: {text}" for text, ranks in doing.items())
 
 
 def _calls(count: int) -> str:
     return f"{count} collective call" + ("" if count == 1 else "s")
-
-
-def _ranks(ranks: Sequence[int]) -> str:
-    """``rank 3``, ``ranks 0-3``, ``ranks 0, 2``, ``ranks 0-2, 5``."""
-    runs: list[list[int]] = []
-    for rank in sorted(ranks):
-        if runs and runs[-1][-1] == rank - 1:
-            runs[-1].append(rank)
-        else:
-            runs.append([rank])
-    names = [str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs]
-    return ("rank " if len(ranks) == 1 else "ranks ") + ", ".join(names)
-
-
-name_ranks = _ranks

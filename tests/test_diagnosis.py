@@ -50,10 +50,11 @@ def test_a_message_posted_behind_the_wait_counts_as_on_its_way() -> None:
 def test_different_calls_are_laid_side_by_side_equal_ones_folded() -> None:
     inside = {0: call(group=(0, 1, 2)), 1: call("float32[8], sum, ring", group=(0, 1, 2), site="f.py:9"), 2: call(group=(0, 1, 2))}
     found = explain([wait(rank, "recv", (rank + 1) % 3, inside=inside[rank]) for rank in range(3)])
-    assert found.code == "mismatch" and found.ranks == (0, 1, 2)
-    assert found.reason.splitlines()[1:] == [
-        "  ranks 0, 2: all_reduce #1 of float32[4], sum, ring at f.py:1",
+    assert (found.code, found.ranks) == ("mismatch", (1,))
+    assert found.reason.splitlines() == [
+        "called another collective than ranks 0, 2:",
         "  rank 1: all_reduce #1 of float32[8], sum, ring at f.py:9",
+        "  ranks 0, 2: all_reduce #1 of float32[4], sum, ring at f.py:1",
     ]
 
 
@@ -102,8 +103,51 @@ def test_a_step_of_one_collective_whose_sides_differ_is_called_unlike() -> None:
 def test_a_rank_that_left_is_named_with_its_number_of_calls() -> None:
     found = explain([done(0, num_calls=2), wait(1, "recv", 0, inside=call(number=2), num_calls=3)])
     assert (found.code, found.ranks) == ("missing", (0,))
-    assert "rank 0 finished after 2 collective calls, but others still wait for it:" in found.reason
+    assert found.reason.startswith("finished after 2 collective calls, but others still wait for it:")
     assert "rank 1: all_reduce #3 of float32[4], sum, ring at f.py:1" in found.reason
+
+
+def test_a_rank_that_goes_on_when_all_others_have_finished_is_named_itself() -> None:
+    three = tuple(call(number=number, group=(0, 1, 2)) for number in range(3))
+    goes_on = wait(1, "recv", 0, inside=three[2], num_calls=3)._replace(calls=three)
+    found = explain([done(0, num_calls=2)._replace(calls=three[:2]), goes_on, done(2, num_calls=2)._replace(calls=three[:2])])
+    assert (found.code, found.ranks) == ("missing", (1,))
+    assert found.reason.splitlines() == [
+        "goes on, but ranks 0, 2 finished after 2 collective calls:",
+        "  rank 1: all_reduce #3 of float32[4], sum, ring at f.py:1",
+        "  ranks 0, 2: finished after 2 collective calls, the last all_reduce #2 of float32[4], sum, ring at f.py:1",
+    ]
+
+
+def test_who_has_gone_past_a_call_is_laid_beside_those_who_are_in_it() -> None:
+    """Rank 0 and rank 1 have broadcast from rank 0 and gone on; rank 3 broadcasts from itself."""
+    group = (0, 1, 2, 3)
+    right, wrong, next_one = (call(what, number, "broadcast", group) for what, number in (("from rank 0", 0), ("from rank 3", 0), ("from rank 0", 1)))
+    ahead = [wait(rank, "recv", 3, inside=next_one)._replace(calls=(right, next_one)) for rank in (0, 1)]
+    found = explain([*ahead, wait(2, "send", 3, inside=right), wait(3, "send", 2, "int64[1]", inside=wrong)])
+    assert (found.code, found.ranks) == ("mismatch", (3,))
+    assert found.reason.splitlines() == [
+        "called another collective than ranks 0-2:",
+        "  rank 3: broadcast #1 of from rank 3 at f.py:1",
+        "  ranks 0-2: broadcast #1 of from rank 0 at f.py:1",
+    ]
+
+
+def test_groups_are_told_where_they_differ() -> None:
+    pairs = {0: (0, 1), 1: (0, 1), 2: (2, 3), 3: (1, 3)}
+    made = {rank: call(group=pair)._replace(group_name=str(pair)) for rank, pair in pairs.items()}
+    left = [done(rank, num_calls=1)._replace(calls=(made[rank],)) for rank in (0, 1)]
+    found = explain([*left, wait(2, "recv", 3, inside=made[2]), wait(3, "recv", 1, inside=made[3])])
+    assert (found.code, found.ranks) == ("mismatch", (3,))
+    assert found.reason.splitlines()[1] == "  rank 3: all_reduce #1 of float32[4], sum, ring among ranks 1, 3 at f.py:1"
+
+
+@pytest.mark.parametrize(("ops", "words"), [("recv", "for a message from it"), ("send", "for it to take a message"), ("both", "to exchange messages with it")])
+def test_who_left_without_a_message_is_named_and_what_others_wait_for(ops: str, words: str) -> None:
+    waiting = [wait(1, "recv", 0), wait(2, "send", 0)] if ops == "both" else [wait(1, ops, 0)]
+    found = explain([done(0), *waiting])
+    assert (found.code, found.ranks) == ("alone", (0,))
+    assert found.reason.splitlines()[0] == f"finished, but others still wait {words}:"
 
 
 def test_one_call_is_not_called_calls() -> None:
@@ -129,7 +173,7 @@ def test_a_cycle_is_told_in_its_order_without_those_who_only_wait_for_it() -> No
 
 def test_a_wait_whose_partner_never_comes_says_what_the_partner_does() -> None:
     found = explain([done(0), wait(1, "recv", 0), wait(2, "recv", 1)])
-    assert (found.code, found.ranks) == ("alone", (1, 2))
+    assert (found.code, found.ranks) == ("alone", (0,))
     assert "rank 1 waits in recv float32[4] from rank 0 at f.py:1; rank 0 has finished" in found.reason
     assert "rank 2 waits in recv float32[4] from rank 1 at f.py:2; rank 1 waits in recv float32[4] from rank 0" in found.reason
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Hashable
 from typing import Protocol
 
@@ -10,6 +10,9 @@ from partkit.cluster import Cluster
 from partkit.diagnosis import Call, Due, Operation, RankState
 from partkit.tracing import Recorder
 from partkit.transport.base import Transport
+
+KEPT_CALLS = 32
+"""Of the collectives that a rank has entered, so many of the last are remembered, for whoever explains why it stands still."""
 
 
 class Gate(Protocol):
@@ -38,6 +41,7 @@ class RankContext:
     Attributes:
         span: the open spans and collectives, outermost first: ``step/backward``.
         call: the innermost collective call that this rank is inside of.
+        calls: the collectives that it has entered last.
         gate: where sends can be held; None if nobody could let them go.
         due: differentiable movements whose backward has not run, oldest first (`partkit.functional` keeps it).
         backward_of: the one whose backward this rank is in.
@@ -49,6 +53,7 @@ class RankContext:
         self.cluster = Cluster() if cluster is None else cluster
         self.span = ""
         self.call: Call | None = None
+        self.calls: deque[Call] = deque(maxlen=KEPT_CALLS)
         self.gate: Gate | None = None
         self.due: dict[Due, None] = {}
         self.backward_of: Due | None = None
@@ -62,6 +67,7 @@ class RankContext:
     def begin_run(self) -> None:
         """Start counting messages and calls from zero; forget what an earlier run left posted."""
         self.num_calls.clear()
+        self.calls.clear()
         self.num_messages.clear()
         self.pending.clear()
         self.due.clear()
@@ -86,4 +92,5 @@ class RankContext:
             progress=self.progress,
             backward_of=self.backward_of,
             due=tuple(self.due),
+            calls=tuple(self.calls.copy()),
         )

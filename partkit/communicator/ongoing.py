@@ -31,7 +31,9 @@ class Ongoing:
         number = self._context.num_calls[counted]
         self._context.num_calls[counted] = number + 1
         outer = self._context.call
-        self._call = Call(name, f"{describe(x) if what is None else what}, {detail}", number, comm.ranks, call_site() if outer is None else outer.site)
+        agreed = f"{describe(x) if what is None else what}, {detail}"
+        self._call = Call(name, agreed, number, comm.ranks, call_site() if outer is None else outer.site, comm.name)
+        self._context.calls.append(self._call)
         self._tag, self._nbytes = f"{name}[{detail}]", x.numel() * x.element_size()
         self._span = self._context.span
         self._start = self._context.transport.now()

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from partkit.diagnosis import Diagnosis, Due, Operation, RankState, name_ranks
+from partkit.diagnosis import Call, Diagnosis, Due, Operation, RankState, name_ranks
 from partkit.worlds.travel import pack, unpack
 
 WORLDS = str(Path(__file__).parent)
@@ -99,7 +99,7 @@ def rank_error(failures: Sequence[Failure], suffered: Sequence[int] = (), killed
     merged: dict[str, list[Failure]] = {}
     for failure in sorted(failures, key=lambda f: f.rank):
         merged.setdefault(failure.summary, []).append(failure)
-    lines = [f"{name_ranks([failure.rank for failure in same])}: {summary}" for summary, same in merged.items()]
+    lines = [f"{name_ranks([failure.rank for failure in same])}: {readable(summary)}" for summary, same in merged.items()]
     if len(lines) > MOST_LINES:
         others = [failure.rank for same in list(merged.values())[MOST_LINES:] for failure in same]
         lines[MOST_LINES:] = [f"{name_ranks(others)}: other errors"]
@@ -241,12 +241,16 @@ def name_sites(state: RankState) -> RankState:
     def due(movement: Due) -> Due:
         return movement._replace(site=site_name(movement.site))
 
+    def call(made: Call) -> Call:
+        return made._replace(site=site_name(made.site))
+
     return state._replace(
+        calls=tuple(map(call, state.calls)),
         backward_of=None if state.backward_of is None else due(state.backward_of),
         due=tuple(map(due, state.due)),
         blocked_on=None if state.blocked_on is None else name_site(state.blocked_on),
         posted=tuple(name_site(operation) for operation in state.posted),
-        call=None if state.call is None else state.call._replace(site=site_name(state.call.site)),
+        call=None if state.call is None else call(state.call),
     )
 
 

@@ -155,7 +155,7 @@ class SimulatedRun:
         """What each rank is doing when nothing can move any more."""
         states = [self._with_send(context.state()) for context in self._contexts]
         over = set(range(self.world.size)) - self._simulation.unfinished
-        return [s._replace(status="finished", blocked_on=None, posted=()) if s.rank in over else name_sites(s) for s in states]
+        return [name_sites(s._replace(status="finished", blocked_on=None, posted=()) if s.rank in over else s) for s in states]
 
     def _with_send(self, state: RankState) -> RankState:
         """A rank that has run ahead of its sends stands at the end of its collective for one that nobody has taken."""

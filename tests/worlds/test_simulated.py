@@ -309,7 +309,7 @@ def test_the_stop_button_ends_a_run() -> None:
 
 
 def test_a_collective_that_not_all_reach_is_explained() -> None:
-    with SimulatedWorld(3) as world, pytest.raises(RanksStuck, match="rank 1 finished after 0 collective calls, but others still wait for it"):
+    with SimulatedWorld(3) as world, pytest.raises(RanksStuck, match="rank 1: finished after 0 collective calls, but others still wait for it"):
         world.run(lambda comm: comm.rank != 1 and pk.all_reduce(torch.ones(3), comm, algorithm="ring"))
 
 

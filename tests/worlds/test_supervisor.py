@@ -122,4 +122,4 @@ def test_what_a_finished_rank_has_done_is_known_however_late_it_answers() -> Non
     assert supervisor.saw(left, {1}) is None
     assert supervisor.saw(waiting, {1}) is None
     found = supervisor.saw(waiting, {1})  # the second look, before the finished rank has answered it
-    assert found is not None and "rank 0 finished after 2 collective calls" in found.reason
+    assert found is not None and found.ranks == (0,) and "finished after 2 collective calls" in found.reason
