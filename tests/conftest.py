@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hypothesis
 import numpy as np
 import pytest
 
@@ -26,7 +27,9 @@ SESSION = "PARTKIT_TEST_SESSION"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Kernels that tests start draw statically, know nothing of this user's configuration, and leave files only in our folder."""
+    """No test is timed; kernels that tests start draw statically, know nothing of this user's configuration, and leave files only in our folder."""
+    hypothesis.settings.register_profile("untimed", parent=hypothesis.settings(), deadline=None)
+    hypothesis.settings.load_profile("untimed")
     folder = tempfile.mkdtemp(prefix="partkit-tests-")
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
     os.environ["PARTKIT_STATIC"] = "1"
