@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 Status = Literal["running", "blocked", "finished"]
+Slot = tuple[str, tuple[int, ...], int]
+"""Which call of which group it is: its name, its ranks, the number of the call."""
 
 
 class Call(NamedTuple):
@@ -33,7 +35,7 @@ class Call(NamedTuple):
     """Name of the group; empty for the world."""
 
     @property
-    def slot(self) -> tuple[str, tuple[int, ...], int]:
+    def slot(self) -> Slot:
         """Which call it is: every rank of the group must make the same one here."""
         return self.group_name, self.group, self.number
 

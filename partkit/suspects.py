@@ -21,11 +21,11 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from partkit.rank_state import Call, RankState
+from partkit.rank_state import Call, RankState, Slot
 
 States = Mapping[int, RankState]
 Arrows = Mapping[int, Collection[int]]
-Made = Mapping[int, Mapping[object, Call]]
+Made = Mapping[int, Mapping[Slot, Call]]
 
 
 class Suspects(NamedTuple):
@@ -43,7 +43,7 @@ class Suspects(NamedTuple):
     """Ranks to look at first."""
     involved: tuple[int, ...]
     """These, and those that they quarrel with; of a circle all ranks in it."""
-    calls: dict[object, Call]
+    calls: dict[Slot, Call]
     """By slot: calls in which ranks involved wait for others that have not come to them, earlier ones first; none if all wait for messages."""
     made: Made
     """By rank: the call that it made in each slot, the one that it is in included."""
@@ -146,6 +146,6 @@ def _overlapping(call: Call, made: Made) -> set[int]:
     return {rank for rank, own in groups.items() if own and call.group not in own and not set(*own).isdisjoint(call.group)}
 
 
-def _came(made: Mapping[object, Call], call: Call) -> bool:
+def _came(made: Mapping[Slot, Call], call: Call) -> bool:
     other = made.get(call.slot)
     return other is not None and other.same_as(call)
