@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from types import CodeType
 
 import torch
 from torch import Tensor
@@ -18,18 +17,18 @@ def describe(x: Tensor) -> str:
 _OURS = (str(Path(__file__).parents[1]), str(Path(torch.__file__).parent))
 _BETWEEN = ("/contextlib.py", "/threading.py", "/typing_extensions.py", "/warnings.py")
 """Files of decorators and context managers that may stand between a user's line and ours."""
-_is_ours: dict[CodeType, bool] = {}  # a cache: which code objects are partkit's or torch's
+_is_ours: dict[str, bool] = {}  # a cache: which files are partkit's or torch's; a file's name knows its hash, a code object works it out anew
 
 
 def call_site() -> str:
     """``file:line`` of the innermost frame that is neither partkit's nor torch's; empty if there is none."""
     frame = sys._getframe(1)
     while frame is not None:
-        code = frame.f_code
-        ours = _is_ours.get(code)
+        file = frame.f_code.co_filename
+        ours = _is_ours.get(file)
         if ours is None:
-            ours = _is_ours[code] = code.co_filename.startswith(_OURS) or code.co_filename.startswith("<frozen") or code.co_filename.endswith(_BETWEEN)
+            ours = _is_ours[file] = file.startswith(_OURS) or file.startswith("<frozen") or file.endswith(_BETWEEN)
         if not ours:
-            return f"{code.co_filename}:{frame.f_lineno}"
+            return f"{file}:{frame.f_lineno}"
         frame = frame.f_back  # type: ignore[assignment]
     return ""
