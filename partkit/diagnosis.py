@@ -112,7 +112,8 @@ def _parted(states: Mapping[int, RankState]) -> Diagnosis | None:
         return Diagnosis("missing", first, f"{head}\n{_side_by_side(suspects, states, [*first, *rest])}")
     members = {rank for call in suspects.calls.values() for rank in call.group if rank in states}
     ordered = [*first, *sorted(members.union(rest).difference(first))]
-    head = f"called another collective than {name_ranks(ordered[len(first) :])}:" if rest else "ranks called different collectives:"
+    differs = "its call differs" if len(first) == 1 else "their calls differ"
+    head = f"{differs} from that of {name_ranks(ordered[len(first) :])}:" if rest else "ranks called different collectives:"
     if any(states[rank].status == "blocked" and states[rank].call is None for rank in ordered):
         head = "some ranks are in a collective, others wait for a message outside of it:"
     return Diagnosis("mismatch", first, f"{head}\n{_side_by_side(suspects, states, ordered)}")
@@ -168,6 +169,7 @@ def _cycle(states: Mapping[int, RankState]) -> Diagnosis | None:
         else:
             if rank in path:
                 ring = path[path.index(rank) :]
+                ring = ring[ring.index(min(ring)) :] + ring[: ring.index(min(ring))]
                 lines = "".join(f"\n  rank {r} waits in {states[r].blocked_on}" for r in ring)
                 return Diagnosis("cycle", tuple(ring), f"each waits for the next, a cycle:{lines}")
     return None

@@ -52,7 +52,7 @@ def test_different_calls_are_laid_side_by_side_equal_ones_folded() -> None:
     found = explain([wait(rank, "recv", (rank + 1) % 3, inside=inside[rank]) for rank in range(3)])
     assert (found.code, found.ranks) == ("mismatch", (1,))
     assert found.reason.splitlines() == [
-        "called another collective than ranks 0, 2:",
+        "its call differs from that of ranks 0, 2:",
         "  rank 1: all_reduce #1 of float32[8], sum, ring at f.py:9",
         "  ranks 0, 2: all_reduce #1 of float32[4], sum, ring at f.py:1",
     ]
@@ -127,7 +127,7 @@ def test_who_has_gone_past_a_call_is_laid_beside_those_who_are_in_it() -> None:
     found = explain([*ahead, wait(2, "send", 3, inside=right), wait(3, "send", 2, "int64[1]", inside=wrong)])
     assert (found.code, found.ranks) == ("mismatch", (3,))
     assert found.reason.splitlines() == [
-        "called another collective than ranks 0-2:",
+        "its call differs from that of ranks 0-2:",
         "  rank 3: broadcast #1 of from rank 3 at f.py:1",
         "  ranks 0-2: broadcast #1 of from rank 0 at f.py:1",
     ]
@@ -169,6 +169,10 @@ def test_a_cycle_is_told_in_its_order_without_those_who_only_wait_for_it() -> No
         "  rank 2 waits in send float32[4] to rank 3",
         "  rank 3 waits in send float32[4] to rank 1",
     ]
+
+
+def test_a_cycle_begins_with_its_lowest_rank() -> None:
+    assert explain([wait(0, "recv", 3), wait(1, "recv", 2), wait(2, "recv", 3), wait(3, "recv", 1)]).ranks == (1, 2, 3)
 
 
 def test_a_wait_whose_partner_never_comes_says_what_the_partner_does() -> None:

@@ -15,6 +15,7 @@ reduce_scatter    notebook 02: reduce-scatter round a ring
 all_to_all        notebook 02: all-to-all in pairs
 doubling          notebook 03: all-reduce by recursive doubling
 cost              notebook 03: the cost of an algorithm, as a formula
+clinic            notebook 04b: ten programs that hang or fail, to be diagnosed
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ def test_operations_and_algorithms_must_agree(live_world: Live, calls: list[dict
 def test_ranks_that_agree_are_folded(world4: World, algorithm: str) -> None:
     code, ranks, text = stuck(world4, reduce_own, [torch.ones(4), torch.ones(4), torch.ones(8), torch.ones(4)], algorithm)
     assert (code, ranks) == ("mismatch", (2,))
-    assert text.startswith("rank 2: called another collective than ranks 0-1, 3:")
+    assert text.startswith("rank 2: its call differs from that of ranks 0-1, 3:")
     assert [line.split(" of ")[0] for line in text.splitlines()[1:]] == ["  rank 2: all_reduce #1", "  ranks 0-1, 3: all_reduce #1"]
 
 
