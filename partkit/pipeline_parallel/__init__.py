@@ -58,6 +58,8 @@ if TYPE_CHECKING:
     from partkit.pipeline_parallel.schedules.one_f_one_b import one_f_one_b as one_f_one_b
     from partkit.pipeline_parallel.schedules.pipedream import pipedream as pipedream
     from partkit.pipeline_parallel.schedules.pipedream_2bw import pipedream_2bw as pipedream_2bw
+    from partkit.pipeline_parallel.schedules.stepping import staleness as staleness
+    from partkit.pipeline_parallel.schedules.stepping import weight_versions as weight_versions
     from partkit.pipeline_parallel.schedules.zb_h1 import zb_h1 as zb_h1
     from partkit.pipeline_parallel.schedules.zb_h2 import zb_h2 as zb_h2
     from partkit.pipeline_parallel.schedules.zb_v import zb_v as zb_v
@@ -105,6 +107,8 @@ _HOME = {name: f"schedules.{name}" for name in SCHEDULES} | {
     "search": "searching.best",
     "Problem": "searching.problem",
     "simulate": "simulation",
+    "staleness": "schedules.stepping",
+    "weight_versions": "schedules.stepping",
     "split_backward": "passes",
     "violations": "validate",
 }

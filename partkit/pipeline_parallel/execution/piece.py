@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 
 @dataclass(frozen=True)
@@ -61,15 +61,14 @@ class Piece:
         """
         return returned if self.spreads and type(returned) is tuple else (returned,)
 
-    def __call__(self, handed: tuple[Any, ...], batch: Mapping[str, Any]) -> Any:
-        """What the module returns."""
-        return self.module(*handed, **{name: value for name, value in batch.items() if self.takes(name)})
-
-    def without_traces(self, handed: tuple[Any, ...], batch: Mapping[str, Any]) -> Any:
-        """What the module returns, while its buffers (running statistics, counters) stay as they are."""
-        buffers = {name: buffer.clone() for name, buffer in self.module.named_buffers()}
+    def __call__(self, handed: tuple[Any, ...], batch: Mapping[str, Any], weights: Mapping[str, Tensor] | None = None) -> Any:
+        """What the module returns; with ``weights`` in place of its own, where they are given."""
         own = {name: value for name, value in batch.items() if self.takes(name)}
-        return torch.func.functional_call(self.module, buffers, handed, own)
+        return self.module(*handed, **own) if weights is None else torch.func.functional_call(self.module, dict(weights), handed, own)
+
+    def without_traces(self, handed: tuple[Any, ...], batch: Mapping[str, Any], weights: Mapping[str, Tensor] | None = None) -> Any:
+        """The same, while its buffers (running statistics, counters) stay as they are."""
+        return self(handed, batch, {**{name: buffer.clone() for name, buffer in self.module.named_buffers()}, **(weights or {})})
 
 
 class RandomState:

@@ -27,6 +27,7 @@ from partkit.pipeline_parallel.execution.halves import Halves
 from partkit.pipeline_parallel.execution.microbatches import Loss, Microbatch
 from partkit.pipeline_parallel.execution.piece import Piece, RandomState
 from partkit.pipeline_parallel.execution.values import Form, take_apart
+from partkit.pipeline_parallel.execution.versions import WeightVersions
 
 Recompute = Literal["none", "full"]
 
@@ -36,7 +37,7 @@ class Share(NamedTuple):
 
     microbatch: Microbatch
     weight: float
-    """Of its loss in that of the batch."""
+    """Of its loss in that of the batch, or of those whose gradients one step gathers."""
     incoming: Form
     outgoing: Form | None
     """None for the last stage."""
@@ -68,6 +69,7 @@ class Stage:
     Attributes:
         losses: by micro-batch, without history; of a last stage.
         outputs: by micro-batch; of a last stage that does not train.
+        versions: of the weights, if an optimizer steps inside the schedule; else None.
 
     Example:
         >>> from partkit.pipeline_parallel.execution.values import take_apart
@@ -88,6 +90,7 @@ class Stage:
         self._loss = loss
         self._recompute = recompute == "full"
         self._kept: dict[int, Kept] = {}
+        self.versions: WeightVersions | None = None
         self.begin({}, train=True)
 
     def begin(self, shares: Mapping[int, Share], *, train: bool) -> None:
@@ -100,6 +103,8 @@ class Stage:
         self._shares = shares
         self._train = train
         self._kept.clear()
+        if train and self.versions is not None:
+            self.versions.begin()
         self.losses: dict[int, Tensor] = {}
         self.outputs: dict[int, Any] = {}
 
@@ -107,10 +112,6 @@ class Stage:
     def num_kept(self) -> int:
         """Micro-batches of which it keeps something."""
         return len(self._kept)
-
-    def weight_of(self, i: int) -> float:
-        """The weight of a micro-batch's loss in that of the batch."""
-        return self._shares[i].weight
 
     def first_inputs(self, i: int) -> list[Tensor]:
         """Of a first stage: the tensors of the batch's positional arguments."""
@@ -160,7 +161,7 @@ class Stage:
         kept = self._roots_of(i)
         if kept.roots:
             torch.autograd.backward(kept.roots, self._given(i, gradients))
-        del self._kept[i]
+        self._done(i)
         return [_zeros_if_none(x.grad, x) for x in kept.inputs if x.requires_grad]
 
     def backward_input(self, i: int, gradients: Sequence[Tensor]) -> list[Tensor]:
@@ -177,13 +178,23 @@ class Stage:
         halves = self._kept[i].halves
         assert halves is not None, "I comes before W"
         halves.of_weights()
-        del self._kept[i]
+        self._done(i)
 
     # -- helpers -------------------------------------------------------------------------------------------------
 
+    def _weights(self, i: int) -> Mapping[str, Tensor] | None:
+        """The weights for micro-batch ``i``, where they are not simply those of the module."""
+        return None if self.versions is None or not self._train else self.versions.of(i)
+
+    def _done(self, i: int) -> None:
+        """Backward is over."""
+        del self._kept[i]
+        if self.versions is not None:
+            self.versions.gather(i)
+
     def _run(self, i: int, inputs: Sequence[Tensor], kept: Kept) -> list[Tensor]:
         share = self._shares[i]
-        returned = self.piece(share.incoming.put_together(inputs), share.microbatch.kwargs)
+        returned = self.piece(share.incoming.put_together(inputs), share.microbatch.kwargs, self._weights(i))
         return self._finish(i, returned, kept)
 
     def _finish(self, i: int, returned: Any, kept: Kept) -> list[Tensor]:
@@ -212,7 +223,7 @@ class Stage:
         if kept.random is not None:
             share = self._shares[i]
             with kept.random.again(), torch.enable_grad():
-                returned = self.piece.without_traces(share.incoming.put_together(kept.inputs), share.microbatch.kwargs)
+                returned = self.piece.without_traces(share.incoming.put_together(kept.inputs), share.microbatch.kwargs, self._weights(i))
                 self._finish(i, returned, kept)
             kept.random = None
         return kept

@@ -18,7 +18,7 @@ Source: Huang et al. 2019, "GPipe"; Narayanan et al. 2021, "Efficient Large-Scal
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, get_args
 
 import torch
@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 from partkit.communicator import Communicator
+from partkit.pipeline_parallel.action import Action
 from partkit.pipeline_parallel.execution.announcing import Announcements
 from partkit.pipeline_parallel.execution.choosing import forwards_of, schedule_for
 from partkit.pipeline_parallel.execution.cut import Cut, cut_module
@@ -34,7 +35,9 @@ from partkit.pipeline_parallel.execution.microbatches import Loss, Microbatch, a
 from partkit.pipeline_parallel.execution.part import part_of
 from partkit.pipeline_parallel.execution.sharing import Sharing, shared_parameters
 from partkit.pipeline_parallel.execution.stage import Recompute, Share, Stage
+from partkit.pipeline_parallel.execution.versions import WeightVersions, check_steps, versions_of
 from partkit.pipeline_parallel.schedule import Schedule
+from partkit.pipeline_parallel.schedules.stepping import gathered
 
 
 class Step(NamedTuple):
@@ -51,8 +54,9 @@ class PipelineParallel(nn.Module):
 
     Every rank builds the same model and calls `step` with the same batch, of which it uses what its stages need. `step` adds to each
     ``.grad`` what ``loss.backward()`` would in one process. Batch norm normalises by micro-batch; everything else is as in one process.
-    A parameter on which only unused outputs of a stage depend gets zeros, where one process would leave its ``.grad`` alone. The STEPs of
-    asynchronous schedules (PipeDream) take no step here: gradients of the whole batch add up, as under any other schedule.
+    A parameter on which only unused outputs of a stage depend gets zeros, where one process would leave its ``.grad`` alone. Under
+    asynchronous schedules (PipeDream) the optimizer steps inside, once it is given to `use_optimizer`; without it their STEPs do nothing,
+    and gradients of the whole batch add up, as under any other schedule.
 
     Args:
         module: a module, or a list of modules, one for each stage (what one returns, the next gets). It is not changed, and this
@@ -119,7 +123,8 @@ class PipelineParallel(nn.Module):
         self._sharing = Sharing(shared_parameters(self._pieces.stages, self.schedule.placement), comm)
         with comm.span("share"):
             self._sharing.make_equal()
-        self._training_step = Executor(self.schedule, comm, self.stages)
+        self._gathered: tuple[Sequence[int], ...] = (range(self.schedule.num_microbatches),)
+        self._training_step = Executor(self.schedule, comm, self.stages, self._step_inside)
         self._evaluation = Executor(forwards_of(self.schedule), comm, self.stages)
 
     def step(self, *args: Any, target: Any = None, **kwargs: Any) -> Step:
@@ -162,7 +167,55 @@ class PipelineParallel(nn.Module):
         outputs = {i: output for stage in self.stages.values() for i, output in stage.outputs.items()}
         return _joined([outputs[i] for i in sorted(outputs)]) if outputs else None
 
+    def use_optimizer(self, make: Callable[[list[nn.Parameter]], torch.optim.Optimizer]) -> dict[int, torch.optim.Optimizer]:
+        """Let the STEPs of an asynchronous schedule (PipeDream, PipeDream-2BW) step, each stage by itself, while micro-batches are on their way.
+
+        From now on each call of `step` is a stream of micro-batches: the gradient of a STEP is that of the mean loss of the micro-batches
+        that it gathers, made from the weights with which they began (`partkit.pipeline_parallel.execution.versions`).
+
+        Args:
+            make: makes an optimizer of the parameters of a stage.
+
+        Returns:
+            The optimizers of this rank's stages; a stage with nothing to train has none.
+
+        Raises:
+            ValueError: the schedule has no STEP, or stages share parameters, which would part.
+
+        Example:
+            >>> import torch, partkit as pk
+            >>> def train(comm):
+            ...     net = torch.nn.Sequential(*[torch.nn.Linear(1, 1, bias=False) for _ in range(2)])
+            ...     for layer in net:
+            ...         torch.nn.init.constant_(layer.weight, 1.0)
+            ...     model = pk.PipelineParallel(net, comm, loss=torch.nn.functional.mse_loss, schedule="pipedream", num_microbatches=4)
+            ...     model.use_optimizer(lambda parameters: torch.optim.SGD(parameters, lr=0.1))
+            ...     model.step(torch.ones(4, 1), target=torch.zeros(4, 1))
+            ...     return model.versions
+            >>> with pk.SimulatedWorld(2) as world:
+            ...     world.run(train)
+            [{0F0: 0, 0F1: 0, 0F2: 1, 0F3: 2}, {1F0: 0, 1F1: 1, 1F2: 2, 1F3: 3}]
+        """
+        check_steps(self.schedule, self._pieces.stages)
+        self._gathered = gathered(self.schedule)
+        optimizers = {}
+        for number, stage in self.stages.items():
+            if trained := [parameter for parameter in stage.piece.module.parameters() if parameter.requires_grad]:
+                optimizers[number] = make(trained)
+                stage.versions = WeightVersions(stage.piece.module, optimizers[number], versions_of(self.schedule, number))
+        return optimizers
+
+    @property
+    def versions(self) -> dict[Action, int]:
+        """By forward of this rank in the last step: how many STEPs its weights, and those of its backward, had seen; see `use_optimizer`."""
+        return {Action(stage.number, "F", i): v for stage in self.stages.values() if stage.versions is not None for i, v in stage.versions.used.items()}
+
     # -- helpers -------------------------------------------------------------------------------------------------
+
+    def _step_inside(self, stage: int) -> None:
+        versions = self.stages[stage].versions
+        if versions is not None:
+            versions.step()
 
     def _microbatches(self, args: tuple[Any, ...], kwargs: dict[str, Any], target: Any) -> list[Microbatch]:
         names = argument_names(self._pieces.signature, len(args))
@@ -178,8 +231,7 @@ class PipelineParallel(nn.Module):
         """Tell each stage what it is to do."""
         p = self.schedule.num_stages
         has_loss = train and any(stage % p == p - 1 for stage in self.stages)
-        rows, targets = [share.rows for share in microbatches], [share.target for share in microbatches]
-        weights = self.loss.weights(targets, rows) if has_loss else [1.0] * len(rows)
+        weights = self._weights(microbatches, self._gathered) if has_loss else [1.0] * len(microbatches)
         shares: dict[int, dict[int, Share]] = {stage: {} for stage in self.stages}
         for i, forms in enumerate(self._announcements.of_step(microbatches)):
             for stage, (incoming, outgoing) in forms.items():
@@ -187,13 +239,23 @@ class PipelineParallel(nn.Module):
         for number in self.stages:
             self.stages[number].begin(shares[number], train=train)
 
+    def _weights(self, microbatches: Sequence[Microbatch], together: Iterable[Sequence[int]]) -> list[float]:
+        """The weight of each micro-batch's loss in that of all with which it is taken together."""
+        found = [0.0] * len(microbatches)
+        for some in together:
+            shares = [microbatches[i] for i in some]
+            for i, weight in zip(some, self.loss.weights([share.target for share in shares], [share.rows for share in shares]), strict=True):
+                found[i] = weight
+        return found
+
     def _losses(self, microbatches: Sequence[Microbatch]) -> Step:
-        found = {i: (loss, stage.weight_of(i)) for stage in self.stages.values() for i, loss in stage.losses.items()}
+        found = {i: loss for stage in self.stages.values() for i, loss in stage.losses.items()}
         if not found:
             return Step(None, None)
-        one_each, weights = zip(*(found[i] for i in sorted(found)), strict=True)
-        losses = torch.stack([loss if loss.dim() == 0 else loss.reshape(()) for loss in one_each])
-        return Step((losses * torch.tensor(weights, dtype=losses.dtype, device=losses.device)).sum(), losses)
+        of_batch = self._weights(microbatches, (range(len(microbatches)),))
+        losses = torch.stack([found[i] if found[i].dim() == 0 else found[i].reshape(()) for i in sorted(found)])
+        weights = torch.tensor([of_batch[i] for i in sorted(found)], dtype=losses.dtype, device=losses.device)
+        return Step((losses * weights).sum(), losses)
 
 
 def _joined(outputs: Sequence[Any]) -> Any:

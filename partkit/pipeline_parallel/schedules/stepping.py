@@ -2,8 +2,9 @@
 
     rank 0: 0F0 0F1 0B0 0STEP0 0F2 0B1 0STEP1 0B2 0STEP2        version  0F0 0F1: 0     0F2: 1
 
-A stage's weights have a version: the number of its steps so far. PipeDream forwards with the newest. PipeDream-2BW holds a new version
-back until a whole batch has been started with the one before, so that two versions are enough and all stages agree.
+A stage's weights have a version: the number of its steps so far. PipeDream steps after every micro-batch and forwards with the newest.
+PipeDream-2BW steps after a batch of them, and holds a new version back until a whole batch has been started with the one before, so
+that two versions are enough and all stages agree.
 
 Source: Narayanan et al. 2019 (PipeDream), section 3.3; Narayanan et al. 2021 (PipeDream-2BW), section 3.1.
 """
@@ -13,7 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from partkit.pipeline_parallel.action import Action
+from partkit.pipeline_parallel.action import Action, flat
 from partkit.pipeline_parallel.schedule import Schedule
 
 
@@ -58,6 +59,47 @@ def weight_versions(schedule: Schedule, hold_back: int = 0) -> dict[Action, int]
                 held = max(0, (action.microbatch or 0) // hold_back - 1) if hold_back else steps[action.stage]
                 found[action] = min(held, steps[action.stage])
     return found
+
+
+def gathered(schedule: Schedule) -> tuple[tuple[int, ...], ...]:
+    """The micro-batches whose gradients each step gathers, the same on every stage; empty without steps.
+
+    Raises:
+        ValueError: stages differ, or gradients of some micro-batches are left over behind the last step.
+
+    Example:
+        >>> from partkit.pipeline_parallel import gpipe, pipedream, pipedream_2bw
+        >>> gathered(pipedream(2, 3)), gathered(pipedream_2bw(2, 4)), gathered(gpipe(2, 3))
+        (((0,), (1,), (2,)), ((0, 1), (2, 3)), ())
+    """
+    found: dict[int, list[tuple[int, ...]]] = {stage: [] for stage in range(len(schedule.placement))}
+    waiting: dict[int, list[int]] = {stage: [] for stage in found}
+    for action in (action for line in schedule.ranks for action in flat(line)):
+        if action.kind in ("B", "W"):
+            waiting[action.stage].append(action.microbatch or 0)
+        elif action.kind == "STEP":
+            found[action.stage].append(tuple(sorted(waiting[action.stage])))
+            waiting[action.stage] = []
+    if not any(found.values()):
+        return ()
+    for stage, steps in found.items():
+        if waiting[stage]:
+            raise ValueError(f"{schedule!r}: gradients of micro-batches {waiting[stage]} are left over behind the last STEP of stage {stage}")
+        if steps != found[0]:
+            raise ValueError(f"{schedule!r}: the steps of stage {stage} gather micro-batches {steps}, those of stage 0 {found[0]}; let them agree")
+    return tuple(found[0])
+
+
+def hold_back_of(schedule: Schedule) -> int:
+    """What `weight_versions` calls ``hold_back``: the micro-batches of a batch, if a step gathers several; 0 if each has its own step.
+
+    Example:
+        >>> from partkit.pipeline_parallel import pipedream, pipedream_2bw
+        >>> hold_back_of(pipedream(2, 4)), hold_back_of(pipedream_2bw(2, 4))
+        (0, 2)
+    """
+    largest = max(map(len, gathered(schedule)), default=0)
+    return largest if largest > 1 else 0
 
 
 def staleness(schedule: Schedule, hold_back: int = 0) -> dict[Action, int]:
