@@ -54,7 +54,9 @@ if TYPE_CHECKING:
     from partkit.widgets.comm_matrix import CommMatrix as CommMatrix
     from partkit.widgets.cost_explorer import CostExplorer as CostExplorer
     from partkit.widgets.curve import Curve as Curve
+    from partkit.widgets.memory_view import MemoryView as MemoryView
     from partkit.widgets.prediction import Prediction as Prediction
+    from partkit.widgets.schedule_overlay import ScheduleOverlay as ScheduleOverlay
     from partkit.widgets.schedule_studio import ScheduleStudio as ScheduleStudio
     from partkit.widgets.stage_map import StageMap as StageMap
     from partkit.widgets.stepper import MessageStepper as MessageStepper
@@ -76,11 +78,13 @@ _HOME = {
     "Event": "partkit.tracing",
     "Link": "partkit.cluster",
     "Memory": "partkit.counting",
+    "MemoryView": "partkit.widgets.memory_view",
     "Mesh": "partkit.mesh",
     "MessageStepper": "partkit.widgets.stepper",
     "Piece": "partkit.serial_twin",
     "PipelineParallel": "partkit.pipeline_parallel.execution",
     "Prediction": "partkit.widgets.prediction",
+    "ScheduleOverlay": "partkit.widgets.schedule_overlay",
     "ScheduleStudio": "partkit.widgets.schedule_studio",
     "SimulatedWorld": "partkit.worlds.simulated",
     "StageMap": "partkit.widgets.stage_map",
