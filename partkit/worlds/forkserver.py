@@ -10,7 +10,8 @@ Why not `multiprocessing`'s fork server? It runs the user's main module again in
 the user's own code may have set up differently. Here a rank gets the kernel's present environment, its own process session
 (a stop button sends SIGINT to the kernel's whole group; ranks must not get it), and functions by cloudpickle.
 
-The kernel's end is closed when the kernel dies, however it dies: the server then kills its ranks and leaves. Where forking
+The kernel's end is closed when the kernel dies, however it dies: the server then kills its ranks, clears their worlds' folders away
+and leaves. Where forking
 a process with torch is unsafe (macOS, Windows), ranks start with `multiprocessing`'s "spawn" instead: slower, same behaviour.
 """
 
@@ -21,12 +22,13 @@ import gc
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -132,6 +134,7 @@ def serve(descriptor: int, complete: bool) -> None:
     signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     status_of: dict[int, int] = {}  # pid -> descriptor on which to report its exit status
+    folders: set[str] = set()
     parent, patience = os.getppid(), 0.0
     while True:
         readable, _, _ = select.select([kernel.fileno(), wake_read], [], [], patience)
@@ -142,10 +145,8 @@ def serve(descriptor: int, complete: bool) -> None:
         if wake_read in readable:
             os.read(wake_read, 4096)
             _reap(status_of)
-        if orphan or (kernel.fileno() in readable and not _fork_one(kernel, [wake_read, wake_write], status_of)):
-            for pid in status_of:
-                os.kill(pid, signal.SIGKILL)
-            os._exit(0)
+        if orphan or (kernel.fileno() in readable and not _fork_one(kernel, [wake_read, wake_write], status_of, folders)):
+            _leave(status_of, folders)
 
 
 def _preload(modules: tuple[str, ...]) -> tuple[str, ...]:
@@ -157,7 +158,18 @@ def _preload(modules: tuple[str, ...]) -> tuple[str, ...]:
     return ()
 
 
-def _fork_one(kernel: socket.socket, ours: list[int], status_of: dict[int, int]) -> bool:
+def _leave(ranks: Iterable[int], folders: Iterable[str]) -> None:
+    """The kernel is gone: so are its ranks, then what they had on disk, then this process."""
+    for pid in ranks:
+        os.kill(pid, signal.SIGKILL)
+    for pid in ranks:
+        os.waitpid(pid, 0)
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
+    os._exit(0)
+
+
+def _fork_one(kernel: socket.socket, ours: list[int], status_of: dict[int, int], folders: set[str]) -> bool:
     """Answer one request; False if the kernel is gone."""
     header, descriptors, _, _ = socket.recv_fds(kernel, 4, 4)
     if not header:
@@ -173,6 +185,7 @@ def _fork_one(kernel: socket.socket, ours: list[int], status_of: dict[int, int])
     for descriptor in (control, stdout, stderr):
         os.close(descriptor)
     status_of[pid] = status
+    folders.add(config["folder"])
     kernel.sendall(pid.to_bytes(4, "big"))
     return True
 

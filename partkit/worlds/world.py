@@ -206,6 +206,7 @@ class World:
             "environment": _rank_environment(rank, self.size),
             "directory": self._setting[0],
             "path": list(self._setting[1]),
+            "folder": self._folder,
         }
         process = RankProcess(rank, config, self._start_method)
         self._processes[rank : rank + 1] = [process]

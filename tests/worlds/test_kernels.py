@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from jupyter_core.utils import ensure_event_loop
 
 from tests.worlds.kernels import Kernel, gone, kernel
 
@@ -29,6 +30,12 @@ BUSY = {
     ),
     "asleep": "def busy(comm):\n    print('begun')\n    time.sleep(60)",
 }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _event_loop() -> None:
+    """The client of a kernel makes one for this thread when it is first used, and keeps it: that is no leak of the first test."""
+    ensure_event_loop()
 
 
 @pytest.fixture(scope="module")
@@ -143,6 +150,8 @@ def end_kernel_while(how: str, what: str, folder: Path) -> None:
         running.run(BEGIN + BUSY[what])
         server = int(running.run("from partkit.worlds.forkserver import FORK_SERVER\nprint(FORK_SERVER.pid)"))
         pids = [*running.pids(), server]
+        rendezvous = Path(running.run("print(w._folder)").strip())
+        assert rendezvous.is_dir()
         running.start("w.run(busy)").until(lambda cell: "begun" in cell.stdout + cell.stderr)
         if how == "killed":
             os.kill(running.manager.provisioner.pid, signal.SIGKILL)
@@ -150,6 +159,7 @@ def end_kernel_while(how: str, what: str, folder: Path) -> None:
             running.manager.restart_kernel(now=True)
             running.client.wait_for_ready(timeout=60)
         assert gone(pids, within=5), f"ranks outlived a kernel that was {how}, {what}"
+        assert not rendezvous.exists()
         if how == "restarted":
             running.run(BEGIN)
             assert running.run("print(list(w.run(total)))") == "[2.0, 2.0]\n"
