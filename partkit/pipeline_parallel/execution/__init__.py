@@ -10,6 +10,7 @@ microbatches   a batch -> micro-batches; how their losses make that of the batch
 values         what passes between stages, and its form
 announcing     the form of it, told once for all micro-batches that look alike
 stage          forward and backward of a micro-batch; what is kept
+recompute      submodules whose insides are not kept
 versions       weights while the optimizer steps inside a schedule
 halves         a backward in two halves
 execute        an action -> a method; no decisions

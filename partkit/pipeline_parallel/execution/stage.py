@@ -8,8 +8,8 @@
 The last stage's output is the loss of the micro-batch times its weight in the loss of the batch (`microbatches.Loss`): so gradients
 add up to those of the whole batch, and there is no division anywhere.
 
-With ``recompute="full"`` F keeps its inputs and the state of the random numbers, and backward runs the forward again: with the same random
-numbers, and with buffers untouched.
+With full recomputation F keeps its inputs and the state of the random numbers, and backward runs the forward again: with the same random
+numbers, and with buffers untouched. Of submodules alone: `partkit.pipeline_parallel.execution.recompute`.
 
 Source: recomputation: Huang et al. 2019, "GPipe", section 2.3.
 """
@@ -17,19 +17,19 @@ Source: recomputation: Huang et al. 2019, "GPipe", section 2.3.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from partkit.pipeline_parallel.execution.halves import Halves
 from partkit.pipeline_parallel.execution.microbatches import Loss, Microbatch
 from partkit.pipeline_parallel.execution.piece import Piece, RandomState
+from partkit.pipeline_parallel.execution.recompute import recomputing
 from partkit.pipeline_parallel.execution.values import Form, take_apart
 from partkit.pipeline_parallel.execution.versions import WeightVersions
-
-Recompute = Literal["none", "full"]
 
 
 class Share(NamedTuple):
@@ -64,7 +64,8 @@ class Stage:
         number: of the stage, for messages.
         piece: what it computes.
         loss: for the last stage.
-        recompute: "none", or "full": keep the inputs only and run the forward again in backward.
+        full: keep the inputs only, and run the whole forward again in backward.
+        again: submodules of which the same is wanted, where it is not wanted of the whole.
 
     Attributes:
         losses: by micro-batch, without history; of a last stage.
@@ -84,11 +85,11 @@ class Stage:
         ([tensor([[1.]])], tensor([[3.]]), 0)
     """
 
-    def __init__(self, number: int, piece: Piece, loss: Loss, recompute: Recompute = "none") -> None:
+    def __init__(self, number: int, piece: Piece, loss: Loss, *, full: bool = False, again: Sequence[nn.Module] = ()) -> None:
         self.number = number
         self.piece = piece
         self._loss = loss
-        self._recompute = recompute == "full"
+        self._recompute, self._again = full, again
         self._kept: dict[int, Kept] = {}
         self.versions: WeightVersions | None = None
         self.begin({}, train=True)
@@ -194,7 +195,8 @@ class Stage:
 
     def _run(self, i: int, inputs: Sequence[Tensor], kept: Kept) -> list[Tensor]:
         share = self._shares[i]
-        returned = self.piece(share.incoming.put_together(inputs), share.microbatch.kwargs, self._weights(i))
+        with recomputing(self._again) if self._again else nullcontext():
+            returned = self.piece(share.incoming.put_together(inputs), share.microbatch.kwargs, self._weights(i))
         return self._finish(i, returned, kept)
 
     def _finish(self, i: int, returned: Any, kept: Kept) -> list[Tensor]:

@@ -19,7 +19,7 @@ Source: Huang et al. 2019, "GPipe"; Narayanan et al. 2021, "Efficient Large-Scal
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -33,8 +33,9 @@ from partkit.pipeline_parallel.execution.cut import Cut, cut_module
 from partkit.pipeline_parallel.execution.execute import Executor
 from partkit.pipeline_parallel.execution.microbatches import Loss, Microbatch, argument_names, split_batch
 from partkit.pipeline_parallel.execution.part import part_of
+from partkit.pipeline_parallel.execution.recompute import Recompute, chosen
 from partkit.pipeline_parallel.execution.sharing import Sharing, shared_parameters
-from partkit.pipeline_parallel.execution.stage import Recompute, Share, Stage
+from partkit.pipeline_parallel.execution.stage import Share, Stage
 from partkit.pipeline_parallel.execution.versions import WeightVersions, check_steps, versions_of
 from partkit.pipeline_parallel.schedule import Schedule
 from partkit.pipeline_parallel.schedules.stepping import gathered
@@ -69,7 +70,9 @@ class PipelineParallel(nn.Module):
         cut: names of the submodules at which a new stage begins (`partkit.pipeline_parallel.execution.cut`).
         split: for arguments of the batch, and "target", the dim along which they are split; None: not at all. By default tensors are split
             along dim 0, keyword arguments too.
-        recompute: "full" keeps a stage's inputs only and runs its forward again in backward; "none" keeps all that backward needs.
+        recompute: "full" keeps a stage's inputs only and runs its forward again in backward; "none" keeps all that backward needs; names
+            of submodules, or a function of name and module that chooses some, do the first for those alone
+            (`partkit.pipeline_parallel.execution.recompute`).
 
     Attributes:
         module: this rank's part of the model; names are those of the whole.
@@ -109,15 +112,14 @@ class PipelineParallel(nn.Module):
         recompute: Recompute = "none",
     ) -> None:
         super().__init__()
-        if recompute not in get_args(Recompute):
-            raise ValueError(f"PipelineParallel(recompute={recompute!r}): recompute is one of {', '.join(map(repr, get_args(Recompute)))}")
         self.comm = comm
         self.schedule = schedule_for(schedule, comm.size, num_microbatches)
         self.loss = loss if isinstance(loss, Loss) else Loss(loss)
         self._split = dict(split or {})
         self._pieces = cut_module(module, self.schedule.num_stages, cut)
         p, own = self.schedule.num_stages, self.schedule.stages_of(comm.rank)
-        self.stages = {stage: Stage(stage, self._pieces.stages[stage % p], self.loss, recompute) for stage in own}
+        again, full = chosen(self._pieces, recompute), recompute == "full"
+        self.stages = {stage: Stage(stage, self._pieces.stages[stage % p], self.loss, full=full, again=again[stage % p]) for stage in own}
         self.module = part_of((self._pieces.prefixes[stage % p], self._pieces.stages[stage % p].module) for stage in dict.fromkeys(s % p for s in own))
         self._announcements = Announcements(comm, self.schedule, {stage: self._pieces.stages[stage % p] for stage in own})
         self._sharing = Sharing(shared_parameters(self._pieces.stages, self.schedule.placement), comm)

@@ -257,7 +257,7 @@ def test_forward_gives_the_outputs_in_order(name: str) -> None:
         ({"schedule": "1f1b", "num_microbatches": 4}, "there is no schedule '1f1b'"),
         ({}, "say in how many micro-batches a batch is split"),
         ({"schedule": Schedule.parse("rank 0: 0F0\nrank 1: 1F0 1B0")}, "0B0 is missing"),
-        ({"num_microbatches": 2, "recompute": "some"}, "recompute is one of 'none', 'full'"),
+        ({"num_microbatches": 2, "recompute": "some"}, "recompute is one of 'none', 'full', names of submodules"),
         ({"num_microbatches": 2, "cut": [1, 2]}, "makes 3 stages, but the schedule has 2"),
         ({"num_microbatches": 2, "cut": ["9"]}, "there is no layer '9'; there are 0, 1, 2"),
     ],
