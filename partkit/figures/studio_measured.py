@@ -3,7 +3,8 @@
     plan       0F0 0 to 1    0F1 1 to 2    0B0 5 to 7
     measured   0F0 0 to 1.0  0F1 1.0 to 2.1  0B0 5.2 to 7.2       seconds of the run over the seconds of a unit
 
-The run's first computation is put where the plan's is: at 0. A browser gets the measured computations as they happen.
+The run's first computation is put where the plan's is: at 0. A browser gets the measured computations as they happen. Of a rehearsal
+they are computations of a stated length; of `pk.PipelineParallel`, spans around the real ones.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def computations(trace: Trace, first: int = 0) -> Iterator[Measured]:
         [Measured(rank=0, name='0F0', start=0.0, end=1.0), Measured(rank=0, name='0B0', start=1.0, end=3.0)]
     """
     rows = trace.columns[first:]
-    rows = rows[rows["kind"] == KIND_CODE["compute"]]
+    rows = rows[(rows["kind"] == KIND_CODE["compute"]) | (rows["kind"] == KIND_CODE["span"])]
     for rank, tag, start, end in zip(*(rows[name].tolist() for name in ("rank", "tag", "start", "end")), strict=True):
         if _NAME.fullmatch(trace.strings[tag]):
             yield Measured(rank, trace.strings[tag], start, end)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 
 import pytest
+import torch
 
 import partkit as pk
 from partkit.figures.schedule_overlay import cells, overlay, picture
@@ -31,6 +32,19 @@ def test_a_simulated_run_lies_exactly_on_its_plan() -> None:
     assert run.clock == "virtual time (simulated)" and run.unit == pytest.approx(0.5)
     assert {(b.rank, b.name, round(b.start, 9), round(b.end, 9)) for b in run.bars} == {(b.rank, b.name, b.start, b.end) for b in plan.bars}
     assert cells((plan, run))[1] == ("virtual", "virtual time (simulated)", "500 ms", "33", "27 %")
+
+
+def test_spans_of_a_real_step_are_its_computations() -> None:
+    def step(comm: pk.Communicator) -> None:
+        net = torch.nn.Sequential(*[torch.nn.Linear(8, 8) for _ in range(2)])
+        pk.PipelineParallel(net, comm, loss=torch.nn.functional.mse_loss, num_microbatches=2).step(torch.ones(4, 8), target=torch.ones(4, 8))
+
+    with pk.SimulatedWorld(2, pk.Cluster(device=pk.Device(flops=1e9, memory=1e9, memory_bandwidth=1e9)), compute="counted") as world:
+        world.run(step)
+        _, run = overlay({"plan": simulate(one_f_one_b(2, 2)), "virtual": world.trace})
+    assert [(bar.rank, bar.name) for bar in sorted(run.bars, key=lambda bar: (bar.rank, bar.start))] == [
+        (rank, str(action)) for rank, line in enumerate(one_f_one_b(2, 2).ranks) for action in line
+    ]
 
 
 def test_units_can_be_given() -> None:
