@@ -211,15 +211,17 @@ class Communicator:
             name, value, counted = f"{name} [{dtype}]", flops, 1
         context.recorder.add("compute", start, context.transport.now(), -1, int(bytes), counted, name, context.span, call_site(), self.name, value)
 
-    def log(self, name: str, value: float) -> None:
+    def log(self, name: str, value: float, *, site: str | None = None, more: int = 0) -> None:
         """Note a number (a loss, an accuracy) in the trace; a live curve shows it while the run goes on.
 
         Args:
             name: what it is; numbers of one name make one curve a rank.
             value: a number, or a tensor of one element.
+            site: the source line to name, ``file:line``; the caller's by default.
+            more: how many numbers that belong to the same moment follow.
         """
-        context, now = self._context, self._context.transport.now()
-        context.recorder.add("metric", now, now, tag=name, span=context.span, site=call_site(), group=self.name, value=float(value))
+        context, now, site = self._context, self._context.transport.now(), call_site() if site is None else site
+        context.recorder.add("metric", now, now, seq=more, tag=name, span=context.span, site=site, group=self.name, value=float(value))
 
     def collective(self, name: str, x: Tensor, detail: str, what: str | None = None) -> Collective:
         """Everything inside ``with comm.collective(...):`` belongs to one collective call on ``x``. For authors of collectives.

@@ -20,13 +20,13 @@ import numpy as np
 import numpy.typing as npt
 
 from partkit.diagnosis import name_ranks
+from partkit.figures.alike import alike
 from partkit.figures.encoding import pack
 from partkit.figures.units import count
 from partkit.tracing import KIND_CODE, Trace
+from partkit.tracing.memory import PREFIX
 
 Numbers = npt.NDArray[np.float64]
-_SLACK = 64
-"""Steps by which ranks in a run that goes on may differ and still be one line; a quarter of the longest if that is more."""
 
 
 class Line(NamedTuple):
@@ -50,7 +50,7 @@ class Notes:
 
     Args:
         trace: where ranks note numbers.
-        names: the metrics to look at, in this order; none for all, as they appear.
+        names: the metrics to look at, in this order; none for all but those about memory, as they appear.
 
     Attributes:
         names: the metrics so far.
@@ -77,7 +77,7 @@ class Notes:
     def _take(self, rows: npt.NDArray[Any]) -> int:
         """The new numbers of one metric."""
         name = self.trace.strings[rows["tag"][0]]
-        if self._all and name not in self.names:
+        if self._all and name not in self.names and not name.startswith(PREFIX):  # those have a view of their own
             self.names.append(name)
         if name not in self.names:
             return 0
@@ -92,8 +92,9 @@ class Notes:
         complete = self.trace.finished.is_set()
         out = []
         for name in self.names:
-            by_rank = self._series.get(name, {})
-            out += [Line(name, tuple(ranks), *by_rank[ranks[0]].columns) for ranks in _alike(by_rank, complete)]
+            by_rank = {rank: series.columns for rank, series in self._series.get(name, {}).items()}
+            same = alike({rank: values for rank, (_, values) in by_rank.items()}, complete=complete)
+            out += [Line(name, ranks, *by_rank[ranks[0]]) for ranks in same]
         return out
 
     def unknown(self) -> str:
@@ -219,24 +220,3 @@ class _Series:
         if len(self._parts) > 1:
             self._parts = [(np.concatenate([times for times, _ in self._parts]), np.concatenate([values for _, values in self._parts]))]
         return self._parts[0]
-
-
-def _alike(by_rank: dict[int, _Series], complete: bool) -> list[list[int]]:
-    """Ranks that noted the same, each list ascending, the lists by their lowest rank."""
-    values = {rank: by_rank[rank].columns[1] for rank in sorted(by_rank)}
-    lengths = [len(own) for own in values.values()]
-    common, slack = min(lengths, default=0), 0 if complete else max(_SLACK, max(lengths, default=0) // 4)
-    groups: list[list[int]] = []
-    candidates: dict[bytes, list[list[int]]] = {}  # by what all ranks have noted: few are left to compare
-    for rank, own in values.items():
-        alike = candidates.setdefault(own[:common].tobytes(), [])
-        for group in alike:
-            other = values[group[0]]
-            both = min(len(own), len(other))
-            if max(len(own), len(other)) - both <= slack and own[common:both].tobytes() == other[common:both].tobytes():
-                group.append(rank)
-                break
-        else:
-            groups.append([rank])
-            alike.append(groups[-1])
-    return groups

@@ -54,7 +54,7 @@ class Event(NamedTuple):
     tag: str = ""
     """Name of the message, of the computation or of the span."""
     seq: int = 0
-    """n-th message from src to dst under this tag, from 0."""
+    """n-th message from src to dst under this tag, from 0; of a metric: how many of the same moment follow."""
     span: str = ""
     """The collectives and spans around it, outermost first: ``step/all_reduce``."""
     site: str = ""

@@ -256,3 +256,9 @@ def test_digits_are_four() -> None:
 
 def test_a_line_tells_its_ranks() -> None:
     assert Line("loss", (0, 1, 2, 5), np.zeros(1), np.zeros(1)).label == "ranks 0-2, 5"
+
+
+def test_what_is_told_about_memory_is_no_curve_unless_it_is_asked_for() -> None:
+    trace = Trace.from_events([Event(0, "metric", 0.0, 0.0, tag=tag, value=1.0) for tag in ("loss", "memory: other")])
+    assert [line.name for line in lines(trace)] == ["loss"]
+    assert [line.name for line in lines(trace, "memory: other")] == ["memory: other"]
