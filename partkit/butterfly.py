@@ -40,6 +40,7 @@ class Exchange(NamedTuple):
     """The blocks that come from it."""
 
 
+@cache
 def doubling(place: int, places: int) -> tuple[Exchange, ...]:
     """What ``place`` does at each step, forwards: what it has, and so what it gives, doubles.
 
@@ -55,6 +56,7 @@ def doubling(place: int, places: int) -> tuple[Exchange, ...]:
     return tuple(Exchange(place ^ far, _met(place, far), _met(place ^ far, far)) for far in distances)
 
 
+@cache
 def halving(place: int, places: int) -> tuple[Exchange, ...]:
     """What ``place`` does at each step, backwards: what it is in charge of, ``take``, halves.
 

@@ -36,7 +36,9 @@ def block_sizes(n: int, size: int) -> tuple[int, ...]:
         >>> block_sizes(10, 4)
         (3, 3, 2, 2)
     """
-    return tuple(len(block_range(n, size, rank)) for rank in range(size))
+    block_range(n, size, 0)  # raises where there is none
+    small, extra = divmod(n, size)
+    return (small + 1,) * extra + (small,) * (size - extra)
 
 
 def block_owner(n: int, size: int, index: int) -> int:

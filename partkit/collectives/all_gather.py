@@ -48,7 +48,7 @@ from partkit.collectives.blocks import Blocks, back, front
 from partkit.collectives.calling import check_dim, check_tensor, pick
 from partkit.collectives.halving_doubling import Team, double
 from partkit.collectives.native import native_all_gather
-from partkit.collectives.pieces import Sizes, check_sizes, must_agree, numels, with_extent
+from partkit.collectives.pieces import Sizes, check_sizes, must_agree, numels
 from partkit.communicator import Communicator
 
 
@@ -83,8 +83,8 @@ def all_gather(x: Tensor, comm: Communicator, dim: int = 0, sizes: Sizes = None,
     if extents is None:
         extents = _ask(x, comm, dim)
         sizes = extents
-    largest = x.new_empty(with_extent(x.shape, dim, max(extents)))  # all ranks must choose alike
-    algorithm = pick("all_gather", algorithm, ALGORITHMS, comm, largest)
+    largest = max(numels(x.shape, dim, extents))  # all ranks must choose alike
+    algorithm = pick("all_gather", algorithm, ALGORITHMS, comm, largest * x.element_size())
     with comm.collective("all_gather", x, f"dim {dim}, {algorithm}", what=must_agree(x, dim, sizes)):
         whole = _laid_out(front(x, dim), numels(x.shape, dim, extents), comm)
         ALGORITHMS[algorithm](whole, comm)
@@ -116,7 +116,7 @@ def recursive_doubling_all_gather(whole: Blocks, comm: Communicator) -> None:
 def bruck_all_gather(whole: Blocks, comm: Communicator) -> None:
     """Send what there is to ranks 1, 2, 4, ... before this one; the rest at last; turn. In place."""
     size, rank = comm.size, comm.rank
-    turned = Blocks(torch.empty_like(whole.flat), [whole[(rank + i) % size].numel() for i in range(size)])
+    turned = Blocks(torch.empty_like(whole.flat), [whole.numels[(rank + i) % size] for i in range(size)])
     turned[0].copy_(whole[rank])
     have = 1
     while have < size:

@@ -60,7 +60,7 @@ from partkit.collectives.halving_doubling import Team, double, fold, halve, unfo
 from partkit.collectives.native import native_all_reduce
 from partkit.collectives.reduce import tree_reduce
 from partkit.collectives.reduce_scatter import ring_reduce_scatter
-from partkit.collectives.reducing import COMBINE, Op, check_op
+from partkit.collectives.reducing import COMBINE, COMBINED, Op, check_op
 from partkit.communicator import Communicator, packed
 from partkit.double_tree import backwards, messages
 from partkit.partition import block_sizes
@@ -95,7 +95,7 @@ def all_reduce(x: Tensor, comm: Communicator, op: Op = "sum", algorithm: str = "
     check_tensor("all_reduce", x)
     if ranks_per_node is not None and algorithm != "hierarchical":
         raise ValueError(f"all_reduce(ranks_per_node={ranks_per_node!r}, algorithm={algorithm!r}): only algorithm='hierarchical' has nodes")
-    algorithm = pick("all_reduce", algorithm, ALGORITHMS, comm, x)
+    algorithm = pick("all_reduce", algorithm, ALGORITHMS, comm, x.nbytes)
     check_op("all_reduce", x, op, algorithm)
     run, detail = ALGORITHMS[algorithm], f"{op}, {algorithm}"
     if algorithm == "hierarchical":
@@ -103,7 +103,8 @@ def all_reduce(x: Tensor, comm: Communicator, op: Op = "sum", algorithm: str = "
         run, detail = partial(hierarchical_all_reduce, ranks_per_node=node), f"{detail} in nodes of {node}"
     with comm.collective("all_reduce", x, detail):
         flat = packed(x).view(-1)
-        result = (run(flat, comm, op) if comm.size > 1 else flat.clone()).view(x.shape)
+        total = run(flat, comm, op) if comm.size > 1 else flat.clone()
+        result = total if x.dim() == 1 else total.view(x.shape)
         return result.div_(comm.size) if op == "mean" else result
 
 
@@ -152,12 +153,11 @@ def recursive_doubling_all_reduce(x: Tensor, comm: Communicator, op: Op = "sum")
     folded = fold(x, team, comm, op)
     if folded is None:
         return unfold(torch.empty_like(x), team, comm)
-    total, inbox, far = folded.clone(), torch.empty_like(x), 1
+    total, inbox, far = folded, torch.empty_like(x), 1
     while far < len(team.all):
         peer = team.first(team.place ^ far)
         comm.sendrecv(total, peer, inbox, peer, tag=f"doubling {far}")
-        total, inbox = (total, inbox) if comm.rank < peer else (inbox, total)
-        COMBINE[op](total, inbox)
+        total = COMBINED[op](total, inbox) if comm.rank < peer else COMBINED[op](inbox, total)
         far *= 2
     return unfold(total, team, comm)
 

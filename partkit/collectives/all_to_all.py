@@ -75,11 +75,11 @@ def all_to_all(x: Tensor, comm: Communicator, dim: int = 0, algorithm: str = "au
     """
     check_tensor("all_to_all", x)
     dim = check_dim("all_to_all", x, dim)
-    algorithm = pick("all_to_all", algorithm, ALGORITHMS, comm, x)
+    algorithm = pick("all_to_all", algorithm, ALGORITHMS, comm, x.nbytes)
     with comm.collective("all_to_all", x, f"dim {dim}, {algorithm}"):
         extents = block_sizes(x.shape[dim], comm.size)
         blocks = Blocks(front(x, dim), numels(x.shape, dim, extents))
-        received = _room(blocks, [blocks[comm.rank].numel()] * comm.size)
+        received = _room(blocks, [blocks.numels[comm.rank]] * comm.size)
         ALGORITHMS[algorithm](blocks, received, comm)
         return back(received.flat, x.shape, dim, comm.size * extents[comm.rank])
 
@@ -150,19 +150,17 @@ def bruck_all_to_all(blocks: Blocks, received: Blocks, comm: Communicator) -> No
     What comes in for block i is meant for the rank that is as far on as the higher bits of i say, and has its size.
     """
     size, rank = comm.size, comm.rank
-    numel = [block.numel() for block in blocks]
     here = [blocks[(rank + i) % size] for i in range(size)]
     far = 1
     while far < size:
         travel = [i for i in range(size) if i & far]
-        coming = [numel[(rank + i // (2 * far) * 2 * far) % size] for i in travel]
+        coming = [blocks.numels[(rank + i // (2 * far) * 2 * far) % size] for i in travel]
         inbox = blocks.flat.new_empty(sum(coming))
         comm.sendrecv(torch.cat([here[i] for i in travel]), (rank + far) % size, inbox, (rank - far) % size, tag=f"bruck {far}")
         for i, block in zip(travel, torch.split(inbox, coming), strict=True):
             here[i] = block
         far *= 2
-    for i, block in enumerate(here):
-        received[(rank - i) % size].copy_(block)
+    torch.cat([here[(rank - src) % size] for src in range(size)], out=received.flat)
 
 
 def _room(blocks: Blocks, sizes: Sequence[int]) -> Blocks:

@@ -39,7 +39,7 @@ def barrier(comm: Communicator, algorithm: str = "auto") -> None:
         6
     """
     token = torch.zeros(0, dtype=torch.uint8)
-    algorithm = pick("barrier", algorithm, ALGORITHMS, comm, token)
+    algorithm = pick("barrier", algorithm, ALGORITHMS, comm, 0)
     with comm.collective("barrier", token, algorithm):
         ALGORITHMS[algorithm](comm)
 

@@ -7,16 +7,18 @@ To cut or join a tensor along another dim than the first, that dim is moved to t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
+from typing import overload
 
 from torch import Tensor
 
 from partkit.communicator import packed
 
 
-class Blocks(tuple[Tensor, ...]):
-    """A flat tensor cut in consecutive blocks: a tuple of views.
+class Blocks(Sequence[Tensor]):
+    """A flat tensor cut in consecutive blocks. Each view is made when it is asked for: a block for each of hundreds of ranks costs
+    nothing until it travels.
 
     Args:
         flat: one dim, contiguous.
@@ -24,6 +26,7 @@ class Blocks(tuple[Tensor, ...]):
 
     Attributes:
         flat: the tensor itself.
+        numels: elements of each block.
         starts: where each block begins, and where the last one ends.
 
     Example:
@@ -33,13 +36,30 @@ class Blocks(tuple[Tensor, ...]):
         (tensor([3, 4]), tensor([0, 1, 2, 3, 4]))
     """
 
-    flat: Tensor
-    starts: tuple[int, ...]
+    __slots__ = ("flat", "numels", "starts")
 
-    def __new__(cls, flat: Tensor, numels: Sequence[int]) -> Blocks:
-        self = super().__new__(cls, flat.split_with_sizes(list(numels)))
-        self.flat, self.starts = flat, tuple(accumulate(numels, initial=0))
-        return self
+    def __init__(self, flat: Tensor, numels: Sequence[int]) -> None:
+        self.flat = flat
+        self.numels = tuple(numels)
+        self.starts = tuple(accumulate(self.numels, initial=0))
+        if self.starts[-1] != flat.numel():
+            raise ValueError(f"Blocks of {list(self.numels)} elements: together {self.starts[-1]}, but the tensor has {flat.numel()}")
+
+    def __len__(self) -> int:
+        return len(self.numels)
+
+    @overload
+    def __getitem__(self, place: int) -> Tensor: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Tensor, ...]: ...
+    def __getitem__(self, place: int | slice) -> Tensor | tuple[Tensor, ...]:
+        if isinstance(place, slice):
+            return tuple(self)[place]
+        place = range(len(self.numels))[place]
+        return self.flat[self.starts[place] : self.starts[place + 1]]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter(self.flat.split_with_sizes(self.numels))
 
     def over(self, places: range) -> Tensor:
         """Neighbouring blocks as one."""
@@ -47,10 +67,12 @@ class Blocks(tuple[Tensor, ...]):
 
     def like(self, flat: Tensor) -> Blocks:
         """Other memory of the same size, cut in the same way."""
-        return Blocks(flat, [block.numel() for block in self])
+        return Blocks(flat, self.numels)
 
     def grouped(self, groups: Sequence[range]) -> Blocks:
         """Fewer, larger blocks of the same memory: one for each group of neighbours."""
+        if len(groups) == len(self.numels):
+            return self
         return Blocks(self.flat, [self.starts[group.stop] - self.starts[group.start] for group in groups])
 
 
@@ -74,6 +96,7 @@ def back(flat: Tensor, shape: Sequence[int], dim: int, extent: int) -> Tensor:
         tensor([[1, 2],
                 [3, 4]])
     """
-    rest = (*shape[:dim], *shape[dim + 1 :])
-    joined = flat.view(extent, *rest)
+    if len(shape) == 1:
+        return flat
+    joined = flat.view(extent, *shape[:dim], *shape[dim + 1 :])
     return joined.movedim(0, dim).contiguous() if dim else joined

@@ -72,7 +72,7 @@ def broadcast(x: Tensor, comm: Communicator, root: int = 0, algorithm: str = "au
     """
     check_template("broadcast", x)
     check_root("broadcast", root, comm)
-    algorithm = pick("broadcast", algorithm, ALGORITHMS, comm, x)
+    algorithm = pick("broadcast", algorithm, ALGORITHMS, comm, x.nbytes)
     with comm.collective("broadcast", x, f"from rank {root}, {algorithm}"):
         result = own_copy(x) if comm.rank == root else torch.empty(x.shape, dtype=x.dtype, device=x.device)
         ALGORITHMS[algorithm](result.view(-1), counted_from(root, comm))

@@ -11,17 +11,17 @@ import torch
 from torch import Tensor
 
 from partkit.collectives.choosing import choose
-from partkit.communicator import Communicator
+from partkit.communicator import Communicator, is_plain
 
 
-def pick(operation: str, algorithm: str, algorithms: Iterable[str], comm: Communicator, x: Tensor) -> str:
-    """The algorithm by name; for "auto" the one that `choose` finds fastest for ``x`` on the cluster of ``comm``.
+def pick(operation: str, algorithm: str, algorithms: Iterable[str], comm: Communicator, nbytes: int) -> str:
+    """The algorithm by name; for "auto" the one that `choose` finds fastest for ``nbytes`` on the cluster of ``comm``.
 
     Raises:
         ValueError: there is no such algorithm.
     """
     if algorithm == "auto":
-        return choose(operation, x.numel() * x.element_size(), comm.size, comm.cluster.link).best
+        return choose(operation, nbytes, comm.size, comm.cluster.link).best
     if algorithm not in algorithms:
         raise ValueError(f"{operation}(algorithm={algorithm!r}): algorithm is one of {', '.join(map(repr, ['auto', *algorithms]))}")
     return algorithm
@@ -66,4 +66,4 @@ def counted_from(root: int, comm: Communicator) -> Communicator:
 
 def own_copy(x: Tensor) -> Tensor:
     """``x`` as a new block of memory that an algorithm may change: contiguous, without history."""
-    return x.detach().resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
+    return x.clone() if is_plain(x) else x.detach().resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)

@@ -68,8 +68,7 @@ def gather(x: Tensor, comm: Communicator, root: int = 0, dim: int = 0, sizes: Si
     check_root("gather", root, comm)
     dim = check_dim("gather", x, dim)
     extents = check_sizes("gather", x, dim, sizes, comm)
-    common = x if sizes is None else x.narrow(dim, 0, 0)  # all ranks must choose alike, so by what they have in common
-    algorithm = pick("gather", algorithm, ALGORITHMS, comm, common)
+    algorithm = pick("gather", algorithm, ALGORITHMS, comm, x.nbytes if sizes is None else 0)  # all ranks must choose alike
     with comm.collective("gather", x, f"to rank {root}, dim {dim}, {algorithm}", what=must_agree(x, dim, sizes)):
         from_root = counted_from(root, comm)
         extents = ask_sizes(x.shape[dim], from_root, algorithm, x.device) if extents is None else extents[root:] + extents[:root]

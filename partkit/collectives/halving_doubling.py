@@ -13,6 +13,7 @@ the first, which takes part for both, and gets its result in the end. That costs
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 import torch
@@ -36,9 +37,7 @@ class Team(NamedTuple):
     @staticmethod
     def of(comm: Communicator) -> Team:
         """The team of the rank that asks."""
-        every = teams(comm.size)
-        place = next(place for place, ranks in enumerate(every) if comm.rank in ranks)
-        return Team(place, every[place], every)
+        return _team(comm.rank, comm.size)
 
     def first(self, place: int) -> int:
         """The rank that takes part at ``place``."""
@@ -47,6 +46,13 @@ class Team(NamedTuple):
     def folded(self, comm: Communicator) -> bool:
         """Whether this rank is the second of its team."""
         return comm.rank != self.ranks[0]
+
+
+@cache
+def _team(rank: int, size: int) -> Team:
+    every = teams(size)
+    place = next(place for place, ranks in enumerate(every) if rank in ranks)
+    return Team(place, every[place], every)
 
 
 def fold(x: Tensor, team: Team, comm: Communicator, op: Op) -> Tensor | None:
@@ -82,13 +88,10 @@ def halve(blocks: Blocks, sums: Blocks, team: Team, comm: Communicator, op: Op) 
     """
     (partner, give, take), *later = halving(team.place, len(team.all))
     peer = team.first(partner)
-    total = comm.sendrecv(blocks.over(give), peer, sums.over(take), peer, tag="halving 1")
-    COMBINE[op](total, blocks.over(take))
-    inbox = torch.empty_like(sums.over(later[0].take)) if later else total
+    comm.sendrecv(blocks.over(give), peer, sums.over(take), peer, "halving 1", COMBINE[op], own=blocks.over(take))
     for number, (partner, give, take) in enumerate(later, start=2):
-        peer, total = team.first(partner), sums.over(take)
-        arrived = comm.sendrecv(sums.over(give), peer, inbox[: total.numel()], peer, tag=f"halving {number}")
-        COMBINE[op](total, arrived)
+        peer = team.first(partner)
+        comm.sendrecv(sums.over(give), peer, sums.over(take), peer, f"halving {number}", COMBINE[op])
 
 
 def double(blocks: Blocks, team: Team, comm: Communicator) -> None:

@@ -59,7 +59,7 @@ def reduce(x: Tensor, comm: Communicator, root: int = 0, op: Op = "sum", algorit
     """
     check_tensor("reduce", x)
     check_root("reduce", root, comm)
-    algorithm = pick("reduce", algorithm, ALGORITHMS, comm, x)
+    algorithm = pick("reduce", algorithm, ALGORITHMS, comm, x.nbytes)
     check_op("reduce", x, op, algorithm)
     with comm.collective("reduce", x, f"{op}, to rank {root}, {algorithm}"):
         result = own_copy(x)

@@ -71,7 +71,7 @@ def reduce_scatter(x: Tensor, comm: Communicator, op: Op = "sum", dim: int = 0, 
     """
     check_tensor("reduce_scatter", x)
     dim = check_dim("reduce_scatter", x, dim)
-    algorithm = pick("reduce_scatter", algorithm, ALGORITHMS, comm, x)
+    algorithm = pick("reduce_scatter", algorithm, ALGORITHMS, comm, x.nbytes)
     check_op("reduce_scatter", x, op, algorithm)
     extents, cut = check_cut("reduce_scatter", x, dim, sizes, comm)
     with comm.collective("reduce_scatter", x, f"{op}, {cut}, {algorithm}"):
@@ -96,14 +96,13 @@ def ring_reduce_scatter(chunks: Sequence[Tensor], sums: Sequence[Tensor], comm: 
     outgoing = chunks[left]
     for step in range(1, comm.size):
         place = (comm.rank - step - 1) % comm.size
-        outgoing = comm.sendrecv(outgoing, right, sums[place], left, tag=f"reduce-scatter {step}")
-        COMBINE[op](outgoing, chunks[place])
+        outgoing = comm.sendrecv(outgoing, right, sums[place], left, f"reduce-scatter {step}", COMBINE[op], own=chunks[place])
 
 
 def _ring(blocks: Blocks, comm: Communicator, op: Op) -> Tensor:
     """The ring with room for two partial sums only: one is on its way out while the next one comes in."""
-    room = [torch.empty_like(max(blocks, key=Tensor.numel)) for _ in range(2)]
-    sums = [room[(comm.rank - place - 1) % comm.size % 2][: block.numel()] for place, block in enumerate(blocks)]
+    room = [blocks.flat.new_empty(max(blocks.numels)) for _ in range(2)]
+    sums = [room[(comm.rank - place - 1) % comm.size % 2][:numel] for place, numel in enumerate(blocks.numels)]
     ring_reduce_scatter(blocks, sums, comm, op)
     return sums[comm.rank]
 

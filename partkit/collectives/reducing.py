@@ -13,6 +13,7 @@ The smallest or largest of nan and a number is nan, except by "native": gloo may
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf
 from typing import Literal, get_args
 
@@ -32,6 +33,14 @@ COMBINE: dict[str, Combine] = {
     "max": lambda mine, theirs: torch.maximum(mine, theirs, out=mine),
 }
 """In place: ``COMBINE[op](mine, theirs)`` leaves the combination in ``mine``. A mean is a sum that is divided in the end."""
+COMBINED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "sum": torch.add,
+    "mean": torch.add,
+    "product": torch.mul,
+    "min": torch.minimum,
+    "max": torch.maximum,
+}
+"""The same as a new tensor."""
 
 REAL: tuple[Op, ...] = ("sum", "mean", "product", "min", "max")
 OPS: dict[torch.dtype, tuple[Op, ...]] = {
@@ -61,6 +70,8 @@ def identity(op: Op, like: Tensor) -> Tensor:
 
 def check_op(operation: str, x: Tensor, op: str, algorithm: str) -> None:
     """Refuse what can't be combined, before anything is sent."""
+    if op in OPS.get(x.dtype, ()) and algorithm != "native":
+        return
     if op not in get_args(Op):
         raise ValueError(f"{operation}(op={op!r}): op is one of {', '.join(map(repr, get_args(Op)))}")
     dtype = str(x.dtype).removeprefix("torch.")

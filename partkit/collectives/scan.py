@@ -57,7 +57,7 @@ def scan(x: Tensor, comm: Communicator, op: Op = "sum", algorithm: str = "auto")
         [10, 21, 33]
     """
     check_tensor("scan", x)
-    algorithm = pick("scan", algorithm, ALGORITHMS, comm, x)
+    algorithm = pick("scan", algorithm, ALGORITHMS, comm, x.nbytes)
     check_op("scan", x, op, algorithm)
     with comm.collective("scan", x, f"{op}, {algorithm}"):
         _, upto = ALGORITHMS[algorithm](packed(x).view(-1), comm, op)
@@ -88,7 +88,7 @@ def exscan(x: Tensor, comm: Communicator, op: Op = "sum", algorithm: str = "auto
         [0, 10, 21]
     """
     check_tensor("exscan", x)
-    algorithm = pick("exscan", algorithm, ALGORITHMS, comm, x)
+    algorithm = pick("exscan", algorithm, ALGORITHMS, comm, x.nbytes)
     check_op("exscan", x, op, algorithm)
     if op == "mean":
         raise ValueError("exscan(op='mean'): before rank 0 there is no rank, and nothing has no mean; take the sum, divide it by the rank")

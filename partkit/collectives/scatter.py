@@ -64,7 +64,7 @@ def scatter(x: Tensor, comm: Communicator, root: int = 0, dim: int = 0, sizes: S
     check_template("scatter", x)
     check_root("scatter", root, comm)
     dim = check_dim("scatter", x, dim)
-    algorithm = pick("scatter", algorithm, ALGORITHMS, comm, x)
+    algorithm = pick("scatter", algorithm, ALGORITHMS, comm, x.nbytes)
     extents, cut = check_cut("scatter", x, dim, sizes, comm)
     with comm.collective("scatter", x, f"from rank {root}, {cut}, {algorithm}"):
         counts = numels(x.shape, dim, extents)

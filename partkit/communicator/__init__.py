@@ -24,6 +24,7 @@ from partkit.communicator.group import Communicator as Communicator
 from partkit.communicator.group import NotInGroup as NotInGroup
 from partkit.communicator.group import current as current
 from partkit.communicator.memory import check_dense as check_dense
+from partkit.communicator.memory import is_plain as is_plain
 from partkit.communicator.memory import packed as packed
 from partkit.communicator.naming import call_site as call_site
 from partkit.communicator.naming import describe as describe

@@ -7,11 +7,11 @@ for, as mostly on simulated ranks, that is all. The events are those of two mess
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor
 
+from partkit.communicator.memory import is_plain
 from partkit.communicator.naming import describe
 from partkit.diagnosis import Operation
 from partkit.transport.base import Combine, Work
@@ -24,21 +24,45 @@ def exchange(comm: Communicator, x: Tensor, dst: int, buffer: Tensor, src: int, 
     """Do both; False if they must be posted one by one, and nothing has been done. Arguments as in `Communicator.sendrecv`; inside a collective."""
     context = comm._context
     call, wire = context.call, context.transport
+    opened = context.lane
+    if opened is None or opened.wire is not wire or opened.comm is not comm or opened.call is not call or opened.span is not context.span:
+        opened = context.lane = Opened(comm)
+    if opened.lane is not None:
+        done = opened.lane.exchange(x, dst, buffer, src, tag, combine, own)
+        if done is not False:
+            if done is not True:
+                Both(comm, x, comm.ranks[dst], buffer, comm.ranks[src], tag, f"{opened.before}|{tag}").stand_still_in(done)
+            context.progress += 4
+            return True
     if call is None or not (is_plain(x) and is_plain(buffer) and (own is None or is_plain(own))):
         return False
-    to, source, group = comm._peer(dst, "dst"), comm._peer(src, "src"), comm.name
-    wire_tag = f"{group}|{call.name} {call.what} {call.number}|{tag}"
+    to, source = comm._peer(dst, "dst"), comm._peer(src, "src")
+    wire_tag = f"{comm.name}|{call.name} {call.what} {call.number}|{tag}"
     start = wire.now()
     begun = wire.exchange(x, to, buffer, source, wire_tag, combine, own)
     if begun is None:
         return False
-    if isinstance(begun, tuple):
-        Both(comm, x, to, buffer, source, tag, wire_tag).wait(begun, start)
-        return True
-    context.progress += 4
-    if context.recorder.enabled:
-        context.recorder.add_exchange((begun, source, to, buffer.nbytes, x.nbytes, tag, context.span, call.site, group))
+    Both(comm, x, to, buffer, source, tag, wire_tag).wait(begun, start)
     return True
+
+
+class Opened:
+    """The short way that a wire may have for exchanges in one collective call, one group and one span.
+
+    Args:
+        comm: the group.
+    """
+
+    __slots__ = ("before", "call", "comm", "lane", "span", "wire")
+
+    def __init__(self, comm: Communicator) -> None:
+        context = comm._context
+        self.comm, self.call, self.span, self.wire = comm, context.call, context.span, context.transport
+        self.before = ""
+        self.lane: Any = None
+        if self.call is not None and hasattr(type(self.wire), "lane"):
+            self.before = f"{comm.name}|{self.call.name} {self.call.what} {self.call.number}"
+            self.lane = self.wire.lane(comm.ranks, self.before, self.span, self.call.site, comm.name)  # type: ignore[attr-defined]
 
 
 class Both:
@@ -71,6 +95,16 @@ class Both:
         if context.recorder.enabled:
             self._note(start, posted, received, now())
 
+    def stand_still_in(self, waiting: Any) -> None:
+        """For the receive, inside of a lane."""
+        context = self._comm._context
+        context.pending[id(self)] = context.blocked_on = self
+        try:
+            context.transport.stand_still_in(waiting)  # type: ignore[attr-defined]
+        finally:
+            context.blocked_on = None
+        del context.pending[id(self)]
+
     def _note(self, start: float, posted: float, received: float, sent: float) -> None:
         context, group = self._comm._context, self._comm.name
         call, numbers = context.call, context.num_messages
@@ -89,11 +123,6 @@ class Both:
         recv = Operation("recv", self._src, self._tag, describe(self._buffer), site, _matched(self._wire_tag, self._buffer))
         send = Operation("send", self._dst, self._tag, describe(self._x), site, _matched(self._wire_tag, self._x))
         return (send,) if self._received else (recv, send)
-
-
-def is_plain(x: Tensor) -> bool:
-    """Whether a tensor can travel as it is."""
-    return x.layout is torch.strided and x.is_contiguous() and not (x.requires_grad or x.is_neg() or x.is_conj())
 
 
 def _matched(wire_tag: str, x: Tensor) -> str:

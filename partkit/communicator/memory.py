@@ -10,19 +10,22 @@ from partkit.communicator.naming import describe
 
 def packed(x: Tensor) -> Tensor:
     """``x`` as one block of memory, without its history: ``x`` itself if it is one."""
+    if is_plain(x):
+        return x
     check_dense(x, "x")
-    if x.requires_grad:
-        x = x.detach()
-    if x.is_conj() or x.is_neg():
-        x = x.resolve_conj().resolve_neg()
-    return x.contiguous()
+    return x.detach().resolve_conj().resolve_neg().contiguous()
+
+
+def is_plain(x: Tensor) -> bool:
+    """Whether a tensor can travel as it is: one block of memory, without a history."""
+    return x.layout is torch.strided and x.is_contiguous() and not (x.requires_grad or x.is_neg() or x.is_conj())
 
 
 def inbox_for(buffer: Tensor) -> Tensor:
     """Where a message for ``buffer`` arrives: in ``buffer`` itself, if it is one block of memory."""
-    check_dense(buffer, "buffer")
-    if buffer.is_contiguous() and not (buffer.is_conj() or buffer.is_neg()):
+    if is_plain(buffer):
         return buffer
+    check_dense(buffer, "buffer")
     if any(stride == 0 and size > 1 for stride, size in zip(buffer.stride(), buffer.shape, strict=True)):
         raise ValueError(f"buffer {describe(buffer)} is expanded: some of its elements share memory, so it can't be filled")
     return torch.empty(buffer.shape, dtype=buffer.dtype, device=buffer.device)

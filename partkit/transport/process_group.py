@@ -141,7 +141,7 @@ def _on_wire(tensor: Tensor) -> Tensor:
 
 def _is_long(tensor: Tensor) -> bool:
     """Whether a tensor travels in segments [3]."""
-    return tensor.numel() * tensor.element_size() > SEGMENT
+    return tensor.nbytes > SEGMENT
 
 
 def _segments(tensor: Tensor) -> tuple[Tensor, ...]:
