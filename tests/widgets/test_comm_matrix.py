@@ -56,12 +56,6 @@ class Live:
 # -- without a browser -----------------------------------------------------------------------------------------------
 
 
-def test_the_script_is_small_and_fetches_nothing() -> None:
-    assert isinstance(CommMatrix._esm, str)
-    assert len(CommMatrix._esm.encode()) < 20_000
-    assert "http" not in CommMatrix._esm and "import" not in CommMatrix._esm
-
-
 @pytest.mark.parametrize(
     ("make", "kind", "words"),
     [

@@ -48,12 +48,6 @@ CROSSING = {"small": algorithm(2.0, 3.0), "large": algorithm(12.0, 1.0)}
 # -- without a browser -----------------------------------------------------------------------------------------------
 
 
-def test_the_script_is_small_and_fetches_nothing() -> None:
-    assert isinstance(CostExplorer._esm, str)
-    assert len(CostExplorer._esm.encode()) < 20_000
-    assert "http" not in CostExplorer._esm and "import" not in CostExplorer._esm
-
-
 @pytest.mark.parametrize(
     ("make", "kind", "words"),
     [

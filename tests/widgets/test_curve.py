@@ -62,12 +62,6 @@ class Live:
 # -- without a browser -----------------------------------------------------------------------------------------------
 
 
-def test_the_script_is_small_and_fetches_nothing() -> None:
-    assert isinstance(Curve._esm, str)
-    assert len(Curve._esm.encode()) < 20_000
-    assert "http" not in Curve._esm and "import" not in Curve._esm
-
-
 @pytest.mark.parametrize(
     ("make", "kind", "words"),
     [

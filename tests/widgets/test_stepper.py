@@ -48,12 +48,6 @@ def holding(trace: Trace) -> MessageStepper:
 # -- without a browser -----------------------------------------------------------------------------------------------
 
 
-def test_the_script_is_small_and_fetches_nothing() -> None:
-    assert isinstance(MessageStepper._esm, str)
-    assert len(MessageStepper._esm.encode()) < 20_000
-    assert "http" not in MessageStepper._esm and "import" not in MessageStepper._esm
-
-
 @pytest.mark.parametrize(
     ("make", "kind", "words"),
     [
