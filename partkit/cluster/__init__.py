@@ -3,7 +3,7 @@
     file        idea
     hardware    `Link`, `Device`, `Cluster`
     topology    which ranks have which link: `Islands`, `Torus`, `LinkMatrix`
-    conditions  what is not as it should be: `SlowLink`, `SlowDevice`, `Jitter`, `Death`
+    conditions  what is not as it should be: `SlowLink`, `ChangedLink`, `SlowDevice`, `Jitter`, `Death`
     network     how long each message and computation of a run takes on a cluster
     presets     clusters to try things on: ``pk.clusters``
     cost        `Cost`: messages, bytes, steps and seconds of a collective, in the alpha-beta model
@@ -14,6 +14,7 @@ sections 3-7; Thakur, Rabenseifner, Gropp 2005, "Optimization of collective comm
 """
 
 from partkit.cluster import presets as clusters  # noqa: F401 (a name of its own: pk.clusters)
+from partkit.cluster.conditions import ChangedLink as ChangedLink
 from partkit.cluster.conditions import Death as Death
 from partkit.cluster.conditions import Jitter as Jitter
 from partkit.cluster.conditions import SlowDevice as SlowDevice

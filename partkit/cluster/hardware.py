@@ -116,7 +116,7 @@ class Cluster:
         device: the device of every rank, or one for each rank.
         link: between any two ranks; with a ``topology``, what the cost formulas and ``algorithm="auto"`` go by.
         topology: which ranks have which link (`Islands`, `Torus`, `LinkMatrix`); all have ``link`` by default.
-        conditions: what is not as it should be: `SlowLink`, `SlowDevice`, `Jitter`, `Death`.
+        conditions: what is not as it should be: `SlowLink`, `ChangedLink`, `SlowDevice`, `Jitter`, `Death`.
         name: for pictures and tables.
 
     Example:
@@ -138,6 +138,11 @@ class Cluster:
         if not isinstance(self.device, Device):
             object.__setattr__(self, "device", tuple(self.device))
         object.__setattr__(self, "conditions", tuple(self.conditions))
+
+    @property
+    def memory_bandwidth(self) -> float:
+        """Of the device with the slowest memory, in bytes per second."""
+        return self.device.memory_bandwidth if isinstance(self.device, Device) else min(device.memory_bandwidth for device in self.device)
 
     def between(self, src: int, dst: int) -> Link:
         """The link from rank ``src`` to rank ``dst``, when all is well."""

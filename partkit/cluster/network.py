@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING
 
-from partkit.cluster.conditions import FOREVER, Death, Jitter, SlowDevice, SlowLink
+from partkit.cluster.conditions import FOREVER, ChangedLink, Death, Jitter, SlowDevice, SlowLink
 from partkit.virtual_time import Computation
 
 if TYPE_CHECKING:
@@ -27,10 +27,12 @@ class ClusterNetwork:
         self._cluster = cluster
         self._links: dict[tuple[int, int], Link] = {}
         self._slow_links = [c for c in cluster.conditions if isinstance(c, SlowLink)]
+        self._changed_links = [c for c in cluster.conditions if isinstance(c, ChangedLink)]
+        self._of_pair: dict[tuple[int, int], tuple[list[ChangedLink], list[SlowLink]]] = {}
         self._slow_devices = [c for c in cluster.conditions if isinstance(c, SlowDevice)]
         self._jitters = [c for c in cluster.conditions if isinstance(c, Jitter)]
         self._chances: dict[tuple[int, int, int], Random] = {}
-        self._plain = cluster.topology is None and not self._slow_links and not self._jitters
+        self._plain = cluster.topology is None and not (self._slow_links or self._changed_links or self._jitters)
         self._seconds: dict[int, float] = {}  # by size, where all links are equal
         self._deaths = {c.rank: c.at for c in cluster.conditions if isinstance(c, Death)}
 
@@ -44,10 +46,15 @@ class ClusterNetwork:
         link = self._links.get((src, dst))
         if link is None:
             link = self._links[src, dst] = self._cluster.between(src, dst)
+            self._of_pair[src, dst] = [c for c in self._changed_links if c.covers(src, dst)], [c for c in self._slow_links if c.covers(src, dst)]
+        changed_links, slow_links = self._of_pair[src, dst]
+        for condition in changed_links:
+            if condition.since <= start < condition.until:
+                link = condition.link
         seconds = link.seconds(nbytes)
-        for slow in self._slow_links:
-            if slow.src in (None, src) and slow.dst in (None, dst) and slow.since <= start < slow.until:
-                seconds *= slow.factor
+        for slow_link in slow_links:
+            if slow_link.since <= start < slow_link.until:
+                seconds *= slow_link.factor
         return seconds * self._chance(src, dst)
 
     def computation(self, rank: int, work: Computation | float, start: float) -> float:
@@ -57,6 +64,11 @@ class ClusterNetwork:
             if slow.rank == rank and slow.since <= start < slow.until:
                 seconds *= slow.factor
         return seconds * self._chance(rank, -1)
+
+    @property
+    def steady(self) -> bool:
+        """Whether all takes as long at whatever time it begins, and however often it has been asked: there are no conditions."""
+        return not self._cluster.conditions
 
     def death(self, rank: int) -> float:
         """When the rank dies; infinite for one that lives."""
