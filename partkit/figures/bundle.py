@@ -10,19 +10,23 @@ a bundle is random or of this machine: no addresses, no process numbers, no path
 
 from __future__ import annotations
 
-import base64
 import os
-from collections.abc import Iterable
 from html import escape
 from typing import Any
 
+from partkit.figures.markup import figure as figure
+from partkit.figures.markup import table as table
+from partkit.figures.path import outline, path_note
 from partkit.figures.summary import MAX_LINES, first_events, fold, headline, plain_text, rank_summaries
 from partkit.figures.svg import timeline_svg
-from partkit.figures.units import CLOCK_NAMES, count, seconds
+from partkit.figures.units import clock_name, count, seconds
+from partkit.figures.waits import idle_table, idle_text
 from partkit.tracing import Trace
+from partkit.tracing.critical_path import CriticalPath
 
 MAX_EVENTS = 40
 """Rows of the table of events."""
+EVENT_HEAD = ("rank", "kind", "name", "peer", "bytes", "start", "duration", "in", "source")
 
 
 class Static:
@@ -57,36 +61,30 @@ def timeline(trace: Trace, title: str = "") -> Static:
     return Static(timeline_bundle(trace, title))
 
 
-def timeline_bundle(trace: Trace, title: str = "") -> dict[str, str]:
-    """The mimebundle of a trace; under 60 kB."""
-    picture = timeline_svg(trace)
-    caption = "; ".join(part for part in (headline(trace), picture.note) if part)
-    tables = [_rank_table(trace), _event_table(trace)] if len(trace) else []
-    return {"text/html": figure(picture.svg, f"Timeline of {headline(trace)}", caption, tables, title), "text/plain": plain_text(trace, title)}
+def timeline_bundle(trace: Trace, title: str = "", path: CriticalPath | None = None) -> dict[str, str]:
+    """The mimebundle of a trace; under 60 kB.
+
+    Args:
+        trace: in any clock.
+        title: shown above it.
+        path: the critical path, to be outlined.
+    """
+    path = CriticalPath(()) if path is None else path
+    picture = timeline_svg(trace, outline(path))
+    caption = "; ".join(part for part in (headline(trace), path_note(path), picture.note) if part)
+    tables = [_rank_table(trace), idle_table(trace), _event_table(trace)] if len(trace) else []
+    found = path_note(path) if trace.clock != "wall" else ""
+    text = "\n".join([plain_text(trace, title), *idle_text(trace), *([found] if found else [])])
+    return {"text/html": figure(picture.svg, f"Timeline of {headline(trace)}", caption, tables, title), "text/plain": text}
 
 
 def numbers_bundle(trace: Trace, title: str = "") -> dict[str, str]:
     """The same without the picture, which takes longest to make for a very large trace."""
     heading = f"<b>{escape(title)}</b> " if title else ""
-    return {"text/html": f"<p>{heading}{escape(headline(trace))}</p>{_rank_table(trace)}", "text/plain": plain_text(trace, title)}
-
-
-def figure(svg: str, alt: str, caption: str, tables: Iterable[str], title: str = "") -> str:
-    """HTML that survives every sanitiser: image, caption, tables that open on a click."""
-    data = base64.b64encode(svg.encode()).decode()
-    heading = f"<b>{escape(title)}</b> " if title else ""
-    details = "".join(f"<details><summary>Table</summary>{''.join(tables)}</details>" for tables in [list(tables)] if tables)
-    return (
-        f'<figure class="partkit-figure"><img style="max-width:100%" alt="{escape(alt)}" src="data:image/svg+xml;base64,{data}"/>'
-        f"<figcaption>{heading}{escape(caption)}</figcaption>{details}</figure>"
-    )
-
-
-def table(head: Iterable[object], rows: Iterable[Iterable[object]], caption: str) -> str:
-    """A plain HTML table."""
-    cells = "".join(f'<th scope="col">{escape(str(cell))}</th>' for cell in head)
-    body = "".join(f"<tr>{''.join(f'<td>{escape(str(cell))}</td>' for cell in row)}</tr>" for row in rows)
-    return f"<table><caption>{escape(caption)}</caption><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>"
+    return {
+        "text/html": f"<p>{heading}{escape(headline(trace))}</p>{_rank_table(trace)}",
+        "text/plain": "\n".join([plain_text(trace, title), *idle_text(trace)]),
+    }
 
 
 def place_name(site: str) -> str:
@@ -110,10 +108,9 @@ def _rank_table(trace: Trace) -> str:
 
 def _event_table(trace: Trace) -> str:
     events = first_events(trace, MAX_EVENTS)
-    head = ("rank", "kind", "name", "peer", "bytes", "start", "duration", "in", "source")
     rows = [
         (e.rank, e.kind, e.tag, "" if e.peer is None else e.peer, e.nbytes or "", seconds(e.start), seconds(e.end - e.start), e.span, place_name(e.site))
         for e in events
     ]
     caption = count(len(trace), "event") if len(trace) <= MAX_EVENTS else f"First {len(rows)} of {count(len(trace), 'event')}"
-    return table(head, rows, f"{caption}, {CLOCK_NAMES[trace.clock]}")
+    return table(EVENT_HEAD, rows, f"{caption}, {clock_name(trace)}")

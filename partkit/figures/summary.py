@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from partkit.figures.encoding import BLOCK
 from partkit.figures.palette import STYLES
-from partkit.figures.units import CLOCK_NAMES, count, seconds
+from partkit.figures.units import clock_name, count, seconds
 from partkit.tracing import KIND_CODE, KINDS, Columns, Event, Kind, Trace
 
 MAX_LINES = 16
@@ -58,7 +58,7 @@ def headline(trace: Trace) -> str:
     summaries = rank_summaries(trace)
     messages, sent = sum(s.messages_sent for s in summaries), sum(s.bytes_sent for s in summaries)
     parts = (count(trace.size, "rank"), count(len(trace), "event"), count(messages, "message"), f"{count(sent, 'byte')} sent")
-    return f"{', '.join(parts)}; {CLOCK_NAMES[trace.clock]}{'' if trace.finished.is_set() else '; still running'}"
+    return f"{', '.join(parts)}; {clock_name(trace)}{'' if trace.finished.is_set() else '; still running'}"
 
 
 def plain_text(trace: Trace, title: str = "") -> str:

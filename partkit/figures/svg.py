@@ -10,7 +10,7 @@ cannot know the page that it is on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 from xml.sax.saxutils import escape
 
@@ -19,12 +19,12 @@ import numpy.typing as npt
 
 from partkit.figures.lanes import LANES, MAX_RANKS, Lanes
 from partkit.figures.palette import PAGE, STYLES, ink
-from partkit.figures.units import CLOCK_NAMES, axis, seconds
+from partkit.figures.units import axis, clock_name, seconds
 from partkit.figures.units import nbytes as in_bytes
 from partkit.tracing import KIND_CODE, KINDS, Columns, Kind, Trace
 
 WIDTH, GUTTER, TOP, AXIS = 960, 62, 26, 36
-MAX_BARS, MAX_ARROWS, MAX_LABELS, MAX_PATHS, MAX_ROWS = 400, 150, 150, 26_000, 64
+MAX_BARS, MAX_ARROWS, MAX_LABELS, MAX_PATHS, MAX_ROWS, MAX_OUTLINES = 400, 150, 150, 26_000, 64, 100
 _ORDER: tuple[Kind, ...] = ("span", "collective", "compute", "send", "recv", "metric")
 """What is painted first."""
 
@@ -35,6 +35,10 @@ class Picture(NamedTuple):
     svg: str
     note: str
     """What the picture leaves out; empty if nothing."""
+
+
+Outline = Sequence[Sequence[float]]
+"""``(row of trace.columns, start, end)`` for each stretch."""
 
 
 class _Layout(NamedTuple):
@@ -67,8 +71,12 @@ class _Layout(NamedTuple):
         return TOP + row * each + gap / 2 + self.lanes.index(lane) * tall, tall
 
 
-def timeline_svg(trace: Trace) -> Picture:
+def timeline_svg(trace: Trace, outlined: Outline = ()) -> Picture:
     """Draw a trace.
+
+    Args:
+        trace: in any clock.
+        outlined: stretches of bars that get a thick outline: the critical path (`partkit.figures.path`).
 
     Example:
         >>> from partkit.tracing import Event
@@ -82,6 +90,7 @@ def timeline_svg(trace: Trace) -> Picture:
     else:
         drawing, merged = _stretches(layout)
         notes.append(f"bars closer than {seconds(merged)} are merged")
+    drawing += _outlines(layout, outlined)
     page = PAGE["light"]
     height = TOP + layout.height + AXIS
     parts = [
@@ -114,9 +123,10 @@ def _frame(layout: _Layout, trace: Trace) -> Iterator[str]:
     """Row names and the axis."""
     each, bottom = layout.height / layout.num_rows, TOP + layout.height
     step = max(1, -(-14 // max(1, int(each))))
+    stripes = (f"M{GUTTER} {_number(TOP + row * each)}h{_number(layout.plot)}v{_number(each)}H{GUTTER}z" for row in range(0, layout.num_rows, 2))
+    if each > 5:
+        yield f'<path d="{"".join(stripes)}" opacity=".05"/>'
     for row in range(layout.num_rows):
-        if row % 2 == 0 and each > 5:
-            yield f'<rect x="{GUTTER}" y="{_number(TOP + row * each)}" width="{_number(layout.plot)}" height="{_number(each)}" opacity=".05"/>'
         if row % step == 0:
             yield f'<text x="{GUTTER - 8}" y="{_number(TOP + (row + 0.5) * each + 4)}" text-anchor="end">rank {row * layout.fold}</text>'
     marks = axis(layout.begin, layout.begin + layout.plot / layout.scale, 8)
@@ -125,7 +135,7 @@ def _frame(layout: _Layout, trace: Trace) -> Iterator[str]:
         yield f'<path d="M{x} {TOP}V{_number(bottom + 4)}" stroke="#000" opacity=".15"/>'
         yield f'<text x="{x}" y="{_number(bottom + 17)}" text-anchor="middle">{label}</text>'
     yield f'<path d="M{GUTTER} {_number(bottom)}h{_number(layout.plot)}" stroke="#1f2328"/>'
-    yield f'<text x="{WIDTH - 10}" y="{_number(bottom + 32)}" text-anchor="end">{marks.unit}, {CLOCK_NAMES[trace.clock]}</text>'
+    yield f'<text x="{WIDTH - 10}" y="{_number(bottom + 32)}" text-anchor="end">{marks.unit}, {clock_name(trace)}</text>'
 
 
 def _patterns() -> Iterator[str]:
@@ -201,6 +211,18 @@ def _arrows(layout: _Layout, trace: Trace) -> Iterator[str]:
     yield f'<path d="{"".join(lines)}" stroke="#fff" stroke-width="3.5" fill="none"/><g stroke="#1f2328" stroke-width="1.4" marker-end="url(#head)">'
     yield from (f'<path d="{line}"/>' for line in lines)
     yield "</g>"
+
+
+def _outlines(layout: _Layout, outlined: Outline) -> Iterator[str]:
+    """Thick outlines, dark on a white rim, seen on every colour; as many as fit into a few kB, from the end of the run."""
+    boxes = []
+    for row, start, end in outlined[-MAX_OUTLINES if len(layout.rows) <= MAX_BARS else -MAX_OUTLINES // 2 :] if layout.fold == 1 else ():
+        if row < len(layout.places):
+            (y, tall), x = layout.y(int(layout.places[int(row)])), layout.x(start)
+            boxes.append(f"M{_number(x)} {_number(y)}h{_number(max(1.0, (end - start) * layout.scale))}V{_number(y + max(1.0, tall - 1))}H{_number(x)}z")
+    if boxes:
+        yield f'<defs><path id="path" d="{"".join(boxes)}" fill="none" stroke-linejoin="round"/></defs>'
+        yield '<use href="#path" stroke="#fff" stroke-width="5"/><use href="#path" stroke="#1f2328" stroke-width="2.6"/>'
 
 
 def _stretches(layout: _Layout) -> tuple[list[str], float]:

@@ -5,12 +5,24 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from partkit.tracing import Clock
+from partkit.tracing import Clock, Trace
 
 CLOCK_NAMES: dict[Clock, str] = {"wall": "wall clock", "virtual": "virtual time (simulated)", "planned": "planned time"}
 """What an axis calls each clock."""
 
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
+
+
+def clock_name(trace: Trace) -> str:
+    """What an axis calls the clock of a trace; of a replay also on what it was replayed.
+
+    Example:
+        >>> from partkit.cluster import Cluster
+        >>> trace = Trace.from_events([], size=2)
+        >>> clock_name(trace), clock_name(trace.replay(Cluster(name="laptop")))
+        ('wall clock', 'virtual time (replayed: laptop, stated durations)')
+    """
+    return f"virtual time (replayed: {trace.replayed})" if trace.replayed else CLOCK_NAMES[trace.clock]
 
 
 class Axis(NamedTuple):

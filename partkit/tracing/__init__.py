@@ -17,6 +17,8 @@ A send and its receive carry the same (src, dst, tag, seq): `Trace.messages` pai
     sights      what ranks held and sent, of runs that were recorded with values
     table       all ranks' events: columns, counts, pairs of messages
     replay      the same run on another cluster, in virtual time
+    critical_path  the chain of events that determines the makespan
+    idle        for whom each rank stood still, how long, and why
     memory      how memory held is told: the names of its metrics
     files       traces in files: partkit's own, and Chrome's
 """

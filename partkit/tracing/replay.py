@@ -81,7 +81,9 @@ def replay(trace: Trace, cluster: Hardware, durations: Durations = "stated") -> 
         own, times = np.flatnonzero(rows["rank"] == rank), np.array(engine.times[rank])
         for column, place in (("start", "begun"), ("end", "done"), ("waited", "waited")):
             rows[column][own] = times[np.minimum(rows[place][own].astype(np.int64), len(times) - 1)]
-    return Trace.from_columns(rows, list(trace.strings), size=trace.size, clock="virtual")
+    replayed = Trace.from_columns(rows, list(trace.strings), size=trace.size, clock="virtual")
+    replayed.replayed = getattr(cluster, "name", "cluster") + ("" if trace.clock == "virtual" else f", {durations} durations")
+    return replayed
 
 
 def _sides(trace: Trace, rows: Columns) -> dict[int, Side]:

@@ -38,6 +38,8 @@ class Trace:
         self.size = size
         self.clock: Clock = clock
         self.origin = origin
+        self.replayed = ""
+        """Of a replay: on what, and how long computations take there, in words."""
         self.strings: list[str] = [""]
         self.finished = threading.Event()
         """Set when the run that fills this trace is over."""

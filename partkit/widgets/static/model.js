@@ -48,10 +48,11 @@ export default () => {
   return {
     initialize(context) {
       ({ model } = context);
-      const heard = { "msg:custom": receive, "change:snapshot": load, "change:meta": () => { load(); for (const view of views) view.restyle(); }, "change:selected": draw };
-      for (const [name, act] of Object.entries(heard)) model.on(name, act);
+      const heard = { "msg:custom": receive, "change:snapshot": load, "change:meta": () => { load(); for (const view of views) view.restyle(); }, "change:selected": draw, "change:answers": draw, "change:outlined": draw };
+      const each = (way) => { for (const [name, act] of Object.entries(heard)) model[way](name, act); };
+      each("on");
       load();
-      return () => { for (const [name, act] of Object.entries(heard)) model.off(name, act); for (const stop of seats) { seats.delete(stop); stop(); } };
+      return () => { each("off"); for (const stop of seats) { seats.delete(stop); stop(); } };
     },
     render({ el }) {
       // Asked when the view is drawn first, and again when the run ends: it may have ended before Python knew of this place.

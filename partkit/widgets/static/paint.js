@@ -22,7 +22,7 @@ function clipped(v, c, draw) {
 }
 
 function background(v) {
-  const c = v.main.getContext("2d"), row = rowTall(v), every = max(1, ceil(15 / row)), { size } = v.store;
+  const c = pen(v.main), row = rowTall(v), every = max(1, ceil(15 / row)), { size } = v.store;
   v.drawn = 0;
   v.merged = false;
   v.mark = new Uint8Array((v.tall + 2) * (v.plot + 2));
@@ -73,7 +73,7 @@ function bars(v, from, to) {
     mark[pixel] |= 1 << kind;
     thin[kind].push([a | 0, at]);
   }
-  const c = v.main.getContext("2d");
+  const c = pen(v.main);
   clipped(v, c, () => {
     c.textAlign = "left";
     for (const kind of ORDER) {
@@ -137,7 +137,7 @@ function arrow(v, c, i, alpha, width) {
 
 // Arrows, and what is pointed at or selected: on a canvas of its own, above the bars.
 function overlay(v) {
-  const c = v.over.getContext("2d"), s = v.store, chosen = [v.hover, v.selected].filter((i) => i >= 0);
+  const c = pen(v.over), s = v.store, chosen = [v.hover, v.selected].filter((i) => i >= 0);
   c.clearRect(0, 0, v.width, v.height);
   v.arrows = [];
   v.crowded = false;
@@ -146,6 +146,7 @@ function overlay(v) {
   }
   clipped(v, c, () => {
     for (const i of v.arrows) arrow(v, c, i, chosen.length ? 0.4 : 0.9, 1.4);
+    outline(v, c);
     for (const i of chosen) {
       const both = [i, s.partner[i] - 1].filter((j) => j >= 0);
       c.strokeStyle = v.ink;
@@ -156,8 +157,22 @@ function overlay(v) {
   });
 }
 
-function hatch({ hatch: lines, edge }) {
-  const tile = document.createElement("canvas"), c = tile.getContext("2d"), both = lines === "x";
+// The critical path: stretches of bars, and the messages among them.
+function outline(v, c) {
+  const path = v.model.get("outlined");
+  for (const [color, wide] of [[v.paper, 5], [v.ink, 3]]) {
+    c.strokeStyle = color;
+    c.lineWidth = wide;
+    for (const [i, a, b] of path) {
+      const [top, tall] = y(v, v.store.place[i]);
+      c.strokeRect(x(v, a) - 1, top - 1, x(v, b) - x(v, a) + 2, tall + 1);
+    }
+  }
+  for (const [i] of path) if (v.store.isSend(i)) arrow(v, c, i, 1, 2.6);
+}
+
+function hatch(lines, edge) {
+  const tile = make("canvas"), c = pen(tile), both = lines === "x";
   tile.width = tile.height = 8;
   c.strokeStyle = edge;
   c.globalAlpha = 0.55;

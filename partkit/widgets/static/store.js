@@ -6,7 +6,7 @@ class Store {
   constructor() { this.reset(-1, 1); }
 
   reset(run, size) {
-    Object.assign(this, { run, size, n: 0, paired: 0, begin: 0, last: 0, lanes: 0, strings: [], details: [], sends: [], odd: new Map(), values: new Map(), channels: {}, sides: new Map(), kind: new Uint8Array(65536) });
+    assign(this, { run, size, n: 0, paired: 0, begin: 0, last: 0, lanes: 0, strings: [], details: [], sends: [], odd: new Map(), values: new Map(), channels: {}, sides: new Map(), kind: new Uint8Array(65536) });
     this.start = new Float64Array(0);
     this.length = new Float32Array(0);
     this.place = this.detail = new Uint16Array(0); // rank * LANES + lane; row of details
@@ -36,7 +36,7 @@ class Store {
         begin = min(begin, t);
         lanes |= 1 << place[i] % LANES;
       }
-      Object.assign(this, { begin, last, lanes });
+      assign(this, { begin, last, lanes });
       at += -at & 7;
     }
   }

@@ -1,10 +1,12 @@
 // One place where a model is shown: its elements, what it listens to, and how to move about in it.
 const MAX_ROWS = 200;
 
+const halt = (e) => { e.preventDefault(); e.stopPropagation(); };
+
 class View {
   // `seen` is called once the element is on a page: before, it has neither size nor style.
   constructor(store, model, el, seen) {
-    Object.assign(this, { store, model, seen, mode: "all", t0: 0, span: 1, r0: 0, rows: 0, drawn: -1, hover: -1, selected: -1, frame: 0, frames: 0 });
+    assign(this, { store, model, seen, mode: "all", t0: 0, span: 1, r0: 0, rows: 0, drawn: -1, hover: -1, selected: -1, frame: 0, frames: 0 });
     this.build(el);
     this.listen();
   }
@@ -16,6 +18,8 @@ class View {
     this.root.innerHTML = this.model.get("look").html;
     for (const node of this.root.querySelectorAll("[data-part]")) this[node.dataset.part] = node;
     for (const node of this.root.querySelectorAll("button")) node.onclick = () => { this.act(node.value); this.over.focus({ preventScroll: true }); };
+    this.choices = [...this.root.querySelectorAll("[data-trait]")]; // what sets a trait, to which Python answers
+    for (const node of this.choices) { node.oninput = () => this.put(node.dataset.trait, node.value); node.onkeydown = (e) => e.stopPropagation(); }
   }
 
   listen() {
@@ -28,15 +32,14 @@ class View {
   }
 
   restyle() {
-    const { color, backgroundColor } = getComputedStyle(this.root), [r, g, b] = backgroundColor.match(/[\d.]+/g) ?? [];
-    if (!color) return;
-    const theme = 0.3 * r + 0.6 * g + 0.1 * b < 128 ? "dark" : "light";
-    Object.assign(this, { ink: color, paper: backgroundColor });
-    this.root.dataset.theme = theme;
+    const { color: ink, backgroundColor: paper } = getComputedStyle(this.root), [r, g, b] = paper.match(/[\d.]+/g) ?? [];
+    if (!ink) return;
+    const theme = (this.root.dataset.theme = 0.3 * r + 0.6 * g + 0.1 * b < 128 ? "dark" : "light");
+    assign(this, { ink, paper });
     this.title.textContent = this.meta.title;
     this.paints = this.model.get("look").kinds.map((kind) => {
-      const [fill, edge, ink] = kind[theme], paint = { ...kind, fill, edge, ink };
-      return { ...paint, pattern: hatch(paint) };
+      const [fill, edge, ink] = kind[theme];
+      return { ...kind, fill, edge, ink, pattern: hatch(kind.hatch, edge) };
     });
     this.resize();
   }
@@ -49,8 +52,8 @@ class View {
     this.width = this.stage.clientWidth;
     this.stage.style.height = `${this.height}px`;
     for (const canvas of [this.main, this.over]) {
-      Object.assign(canvas, { width: round(this.width * dpr), height: round(this.height * dpr) });
-      canvas.getContext("2d").scale(dpr, dpr);
+      assign(canvas, { width: round(this.width * dpr), height: round(this.height * dpr) });
+      pen(canvas).scale(dpr, dpr);
     }
     this.plot = max(80, this.width - GUTTER - 8);
     this.tall = this.height - AXIS;
@@ -82,21 +85,26 @@ class View {
     if (to - from > 5e4 || !s.pair() || to < s.n) this.schedule(); // after many bars, arrows wait for the next frame
     overlay(this);
     this.say();
-    Object.assign(this.over.dataset, { painted: to, frames: ++this.frames });
+    assign(this.over.dataset, { painted: to, frames: ++this.frames });
   }
 
   // Show the whole run ("all") or its newest part ("tail"), with room for what comes while it is live.
   follow() {
     const { begin, last } = this.store, { live } = this.meta, whole = last - begin || 1;
     if (this.mode === "all" && (this.t0 !== begin || last > this.t0 + this.span || this.live !== live)) {
-      Object.assign(this, { t0: begin, span: whole * (live ? 1.25 : 1.01), live });
+      assign(this, { t0: begin, span: whole * (live ? 1.25 : 1.01), live });
     } else if (this.mode === "tail" && last > this.t0 + this.span) this.t0 = last - this.span / 2;
     else return;
     this.drawn = -1;
   }
 
+  put(name, value) { this.model.set(name, value); this.model.save_changes(); this.schedule(); }
+
   say() {
-    const s = this.store, m = this.meta, chosen = this.selected < 0 ? "" : dots(...s.describe(this.selected, this.paints));
+    const { store: s, meta: m, model } = this, answers = model.get("answers"), chosen = this.selected < 0 ? "" : dots(...s.describe(this.selected, this.paints), answers[this.selected]);
+    for (const node of this.choices) this.root.dataset[node.dataset.trait] = node.value = model.get(node.dataset.trait);
+    this.critical.ariaPressed = model.get("critical_path");
+    this.reason.textContent = answers[this.hover] ?? "";
     const text = dots(words(s.size, "rank"), words(s.n, "event"), words(s.sends.length, "message"), m.live ? "running" : "finished", m.note);
     if (this.info.textContent !== chosen) this.info.textContent = chosen;
     this.status.textContent = dots(text, this.crowded && "zoom in for arrows", this.merged && "narrow bars are merged");
@@ -105,7 +113,7 @@ class View {
 
   // -- moving about ---------------------------------------------------------------------------------------------
 
-  move(change) { Object.assign(this, { mode: "free" }, change); this.redraw(); }
+  move(change) { assign(this, { mode: "free" }, change); this.redraw(); }
 
   zoom(factor, at = this.t0 + this.span / 2) {
     const whole = this.store.last - this.store.begin || 1, span = min(whole * 4, max(whole * 1e-7, this.span / factor));
@@ -115,7 +123,7 @@ class View {
   // Ranks: fewer and taller, or others.
   scroll(ranks, factor = 1) {
     const rows = max(1, min(this.store.size, this.rows / factor));
-    Object.assign(this, { rows, r0: max(0, min(this.store.size - rows, this.r0 + ranks + (this.rows - rows) / 2)) });
+    assign(this, { rows, r0: max(0, min(this.store.size - rows, this.r0 + ranks + (this.rows - rows) / 2)) });
     this.redraw();
   }
 
@@ -128,7 +136,7 @@ class View {
     if (rank < this.r0 || rank >= this.r0 + this.rows) this.scroll(rank - this.r0 - (this.rows - 1) / 2);
   }
 
-  select(i) { this.model.set("selected", i < 0 ? null : i); this.model.save_changes(); this.schedule(); }
+  select(i) { this.put("selected", i < 0 ? null : i); }
 
   // The event of `rank` whose start is nearest, of those that `fits`; -1 for none.
   nearest(rank, fits) {
@@ -152,18 +160,17 @@ class View {
       ArrowUp: () => this.climb(-1), ArrowDown: () => this.climb(1),
       Home: () => this.reset(), End: () => this.move({ t0: s.last - this.span * 0.9, mode: "tail" }), n: () => this.step(1), p: () => this.step(-1),
       m: () => chosen >= 0 && s.partner[chosen] && this.select(s.partner[chosen] - 1), z: () => chosen >= 0 && this.move({ span: s.length[chosen] * 3 || this.span / 9, t0: s.start[chosen] - s.length[chosen] }),
-      t: () => { this.table.hidden = !this.table.hidden; this.redraw(); }, "?": () => { this.help.hidden = !this.help.hidden; }, Escape: () => (this.help.hidden ? this.select(-1) : this.act("?")),
+      c: () => this.put("critical_path", !this.model.get("critical_path")), t: () => { this.table.hidden = !this.table.hidden; this.redraw(); }, "?": () => { this.help.hidden = !this.help.hidden; }, Escape: () => (this.help.hidden ? this.select(-1) : this.act("?")),
     };
     return acts[key] && (acts[key](), true);
   }
 
-  keydown(e) { if (!e.ctrlKey && !e.metaKey && !e.altKey && this.act(e.key)) { e.preventDefault(); e.stopPropagation(); } }
+  keydown(e) { if (!e.ctrlKey && !e.metaKey && !e.altKey && this.act(e.key)) halt(e); }
 
   // The page keeps its wheel until the picture has been clicked.
   wheel(e) {
     if (!e.ctrlKey && !this.over.matches(":focus")) return;
-    e.preventDefault();
-    e.stopPropagation();
+    halt(e);
     const turn = exp(-max(-200, min(200, e.deltaY || e.deltaX)) * 0.002);
     if (e.shiftKey) this.scroll(0, turn);
     else this.zoom(turn, this.time(e));
@@ -182,7 +189,7 @@ class View {
     if (!d) { this.point(this.pick(e), e); return; }
     d.far += abs(dx) + abs(dy);
     if (d.far > 4) { this.scroll(-dy / rowTall(this)); this.move({ t0: this.t0 - dx * this.span / this.plot }); }
-    Object.assign(d, { x: e.offsetX, y: e.offsetY });
+    assign(d, { x: e.offsetX, y: e.offsetY });
   }
 
   pointerup(e) { if (this.drag?.far <= 4) this.select(this.pick(e)); this.drag = null; }
@@ -206,10 +213,10 @@ class View {
     const tip = this.tip;
     tip.hidden = i < 0;
     if (i >= 0) {
-      tip.replaceChildren(...this.store.describe(i, this.paints).map((line, k) => make(k ? "div" : "b", null, line)));
+      this.lines.replaceChildren(...this.store.describe(i, this.paints).map((line, k) => make(k ? "div" : "b", null, line)));
       tip.style.cssText = `left:${max(0, min(e.offsetX + 14, this.width - tip.offsetWidth - 4))}px;top:${e.offsetY + 18}px`;
     }
-    if (i !== this.hover) { this.hover = i; this.schedule(); }
+    if (i !== this.hover) this.put("asked", (this.hover = i));
   }
 
   // The table twin: the events in view.
@@ -219,12 +226,13 @@ class View {
     const shown = rows.sort((a, b) => s.start[a] - s.start[b] || s.rank(a) - s.rank(b)).slice(0, MAX_ROWS), table = make("table");
     make("caption", table, `${words(rows.length, "event")} in view, ${shown.length} shown`);
     const line = (cells, tag) => { const tr = make("tr", table); for (const cell of cells) make(tag, tr, cell); return tr; };
-    line(["rank", "kind", "name", "peer", "bytes", "start", "duration", "in", "source"], "th");
+    line(this.model.get("look").head, "th");
     for (const i of shown) {
       const d = s.row(i), peer = s.peer(i);
       line([s.rank(i), this.paints[d.kind].name, d.tagText, peer < 0 ? "" : peer, d.nbytes > 0 ? d.nbytes : "", seconds(s.start[i]), seconds(s.length[i]), d.spanText, d.siteText], "td").onclick = () => this.select(i);
     }
     this.table.replaceChildren(table);
+    make("div", this.table).innerHTML = this.meta.sums;
   }
 
   dispose() {
