@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Hashable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from partkit.cluster import Cluster
 from partkit.diagnosis import Call, Due, Operation, RankState
 from partkit.tracing import Recorder
 from partkit.transport.base import Transport
+
+if TYPE_CHECKING:
+    from partkit.communicator.exchange import Opened
 
 KEPT_CALLS = 32
 """Of the collectives that a rank has entered, so many of the last are remembered, for whoever explains why it stands still."""
@@ -43,6 +46,7 @@ class RankContext:
         call: the innermost collective call that this rank is inside of.
         calls: the collectives that it has entered last.
         gate: where sends can be held; None if nobody could let them go.
+        lane: the short way of the last exchange (`partkit.communicator.exchange`).
         due: differentiable movements whose backward has not run, oldest first (`partkit.functional` keeps it).
         backward_of: the one whose backward this rank is in.
     """
@@ -55,6 +59,7 @@ class RankContext:
         self.call: Call | None = None
         self.calls: deque[Call] = deque(maxlen=KEPT_CALLS)
         self.gate: Gate | None = None
+        self.lane: Opened | None = None
         self.due: dict[Due, None] = {}
         self.backward_of: Due | None = None
         self.num_due: Counter[tuple[str, tuple[int, ...]]] = Counter()
@@ -63,12 +68,15 @@ class RankContext:
         self.progress = 0
         self.num_calls: Counter[tuple[str, tuple[int, ...]]] = Counter()
         self.num_messages: dict[tuple[str, int, str, str], int] = {}
+        self.num_alike: Counter[Hashable] = Counter()
 
     def begin_run(self) -> None:
         """Start counting messages and calls from zero; forget what an earlier run left posted."""
         self.num_calls.clear()
         self.calls.clear()
+        self.lane = None
         self.num_messages.clear()
+        self.num_alike.clear()
         self.pending.clear()
         self.due.clear()
         self.num_due.clear()

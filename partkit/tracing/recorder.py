@@ -29,10 +29,6 @@ class Batch(NamedTuple):
     """What the rank held and sent, if it is being recorded; times absolute."""
 
 
-Exchange = tuple[int, int, int, int, int, str, str, str, str]
-"""Place of its begin in what the rank has done, src, dst, bytes received, bytes sent, tag, span, source line, group."""
-
-
 class Recorder:
     """Collects the events of one rank.
 
@@ -44,7 +40,6 @@ class Recorder:
     def __init__(self, rank: int, *, enabled: bool = True) -> None:
         self.rank = rank
         self.enabled = enabled
-        self._exchanges: deque[Exchange] = deque()
         self._events: deque[tuple[Any, ...]] = deque()  # append and popleft are atomic: written by one thread, drained by another
         self._sights: deque[Sight] = deque()
         self._strings: dict[str, int] = {"": 0}
@@ -71,53 +66,30 @@ class Recorder:
                 waited = start
             self._events.append((self.rank, KIND_CODE[kind], start, end, peer, nbytes, seq, tag, span, site, group, value, waited))
 
-    def add_exchange(self, both: Exchange) -> None:
-        """Note a receive and a send that were posted one after the other, and waited for in the same order."""
-        self._exchanges.append(both)
-
     def see(self, sight: Sight) -> None:
         """Note what the rank holds; time absolute."""
         if self.enabled:
             self._sights.append(sight)
 
     def __len__(self) -> int:
-        return len(self._events) + 2 * len(self._exchanges)
+        return len(self._events)
 
     def drain(self) -> Batch | None:
         """Take out all events and sights so far; None if there are none."""
         rows = [self._events.popleft() for _ in range(len(self._events))]
         sights = [self._sights.popleft() for _ in range(len(self._sights))]
-        exchanges = [self._exchanges.popleft() for _ in range(len(self._exchanges))]
-        if not rows and not exchanges:
+        if not rows:
             return Batch([], np.empty(0, dtype=RECORD), (), sights) if sights else None
         strings, sites = self._strings, self._sites
         known, known_sites = len(strings), len(sites)
-        records = np.zeros(len(rows) + 2 * len(exchanges), dtype=RECORD)
-        if rows:
-            for name, column in zip(COLUMNS, zip(*rows, strict=True), strict=True):
-                records[name][: len(rows)] = _numbers(sites if name == "site" else strings, column) if name in TEXT else column
-        if exchanges:
-            self._spread(exchanges, records[len(rows) :])
+        records = np.zeros(len(rows), dtype=RECORD)
+        for name, column in zip(COLUMNS, zip(*rows, strict=True), strict=True):
+            records[name] = _numbers(sites if name == "site" else strings, column) if name in TEXT else column
         return Batch(list(strings)[known:], records, list(sites)[known_sites:], sights)
-
-    def _spread(self, exchanges: Sequence[Exchange], records: Columns) -> None:
-        """Each exchange as two events: first all receives, then all sends."""
-        mark, src, dst, received, sent, tag, span, site, group = zip(*exchanges, strict=True)
-        records["rank"] = self.rank
-        halves = (("recv", 0, src, received), ("send", 1, dst, sent))
-        for half, (kind, later, peer, nbytes) in zip((records[: len(exchanges)], records[len(exchanges) :]), halves, strict=True):
-            half["kind"], half["peer"], half["nbytes"] = KIND_CODE[kind], peer, nbytes
-            half["start"] = mark
-            half["start"] += later
-            half["waited"], half["end"] = half["start"] + 2, half["start"] + 3
-            for name, column in (("tag", tag), ("span", span), ("group", group)):
-                half[name] = _numbers(self._strings, column)
-            half["site"] = _numbers(self._sites, site)
 
     def reset(self) -> None:
         """Forget events, sights and strings: the next batch starts a new trace."""
         self._events.clear()
-        self._exchanges.clear()
         self._sights.clear()
         self._strings, self._sites = {"": 0}, {"": 0}
 

@@ -86,13 +86,20 @@ class Trace:
             return
         with self._lock:
             strings, sites = self._tables.setdefault(int(batch.records["rank"][0]), ([0], [0]))
-            strings.extend(self._intern(text) for text in batch.new_strings)
-            sites.extend(self._intern(text) for text in batch.new_sites)
+            strings.extend(self.number_of(text) for text in batch.new_strings)
+            sites.extend(self.number_of(text) for text in batch.new_sites)
             rows = batch.records.copy()
             for column, table in (("tag", strings), ("span", strings), ("site", sites), ("group", strings)):
                 rows[column] = np.array(table, dtype=np.int32)[rows[column]]
             for column in ("start", "end", "waited"):
                 rows[column] -= self.origin
+            self._grow(self._count + len(rows))
+            self._rows[self._count : self._count + len(rows)] = rows
+            self._count += len(rows)
+
+    def append_rows(self, rows: Columns) -> None:
+        """Add records (dtype `RECORD`) whose times and texts are this trace's own already (`number_of`)."""
+        with self._lock:
             self._grow(self._count + len(rows))
             self._rows[self._count : self._count + len(rows)] = rows
             self._count += len(rows)
@@ -109,7 +116,8 @@ class Trace:
             bigger[: self._count] = self._rows[: self._count]
             self._rows = bigger  # whoever holds the old array keeps a valid, shorter one
 
-    def _intern(self, text: str) -> int:
+    def number_of(self, text: str) -> int:
+        """Where a text is in `strings`; it is put there if need be."""
         if len(self._index) < len(self.strings):  # a trace made of columns looks nothing up until more is added
             self._index = {known: i for i, known in enumerate(self.strings)}
         if text not in self._index:

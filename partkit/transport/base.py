@@ -55,7 +55,7 @@ class Transport(Protocol):
 
     def exchange(
         self, x: Tensor, dst: int, buffer: Tensor, src: int, tag: str, combine: Combine | None = None, own: Tensor | None = None
-    ) -> int | tuple[Work, Work] | None:
+    ) -> tuple[Work, Work] | None:
         """Inside a collective: receive into ``buffer`` and send ``x``, both contiguous, under one tag.
 
         Args:
@@ -69,8 +69,7 @@ class Transport(Protocol):
                 piece if the wire likes.
 
         Returns:
-            The receive and the send, to be waited for in this order. Or, if both are done and nothing had to be waited for,
-            the moment when they began, as `now` counts on such a wire. Or None: this wire wants the two one by one, nothing has been done.
+            The receive and the send, to be waited for in this order. Or None: this wire wants the two one by one, nothing has been done.
         """
 
     def irecv_first(self, buffer: Tensor, src: int, tag: str, timeout: float | None) -> Work:

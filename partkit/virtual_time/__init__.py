@@ -14,14 +14,18 @@ messages that wait for the same port, the one that has been ready for longest go
     rank 0   post send to 1 |==== wait: the receive is late ====|####|
     rank 1   compute ................................| post recv, wait |####|      #: alpha + k / beta, both ports busy
 
-    file      idea
-    program   what a rank does, as data: posts, waits, durations
-    engine    the event loop that gives each of them its time
+    file         idea
+    program      what a rank does, as data: posts, waits, durations
+    engine       the event loop that gives each of them its time
+    ports        one message at a time, in and out
+    exchanges    sends and receives at once, hundreds of ranks at a time
+    expansion    exchanges written out as messages, where ranks differ
 """
 
 from partkit.virtual_time.engine import Engine as Engine
 from partkit.virtual_time.program import Computation as Computation
 from partkit.virtual_time.program import Entry as Entry
 from partkit.virtual_time.program import Network as Network
+from partkit.virtual_time.program import Run as Run
 from partkit.virtual_time.program import Side as Side
 from partkit.virtual_time.program import Terms as Terms

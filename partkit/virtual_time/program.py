@@ -2,16 +2,22 @@
 
     [0.5, a, b, b, a]     compute 0.5 s; post a; post b; wait for b; wait for a
 
-A side of a message stands in the list of its rank twice: first where it is posted, then where it is waited for.
+A side of a message stands in the list of its rank twice: first where it is posted, then where it is waited for. What stands
+there again and again, ``receive, send, receive, send``, may be kept in a table instead (`partkit.virtual_time.exchanges`); a `Run`
+stands in the list for many of them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import chain
 from typing import NamedTuple, Protocol
 
 NEVER = float("inf")
 ANYBODY = -1
 """In place of a rank: whoever sends first."""
+NOBODY = -1
+"""In place of an exchange: none, or not known yet."""
 
 
 class Terms:
@@ -55,9 +61,10 @@ class Side:
         awaited: whether its rank stands still until ``end`` is known.
         terms: of a receive that takes the first message to come; the engine then finds its other side.
         timed: whether it depends on time if the message arrives: `Engine.run` tells when that is known.
+        order: which of its rank's it is, in the order of posting.
     """
 
-    __slots__ = ("awaited", "end", "is_send", "nbytes", "other", "peer", "posted", "rank", "terms", "timed")
+    __slots__ = ("awaited", "end", "is_send", "nbytes", "order", "other", "peer", "posted", "rank", "terms", "timed")
 
     def __init__(self, rank: int, peer: int, nbytes: int, is_send: bool) -> None:
         self.rank = rank
@@ -66,6 +73,7 @@ class Side:
         self.is_send = is_send
         self.other: Side | None = None
         self.posted = -1.0
+        self.order = 0
         self.end = NEVER
         self.awaited = False
         self.timed = False
@@ -95,8 +103,40 @@ class Computation(NamedTuple):
     dtype: str = "float32"
 
 
-Entry = Side | Computation | float
-"""A line of a rank's list: a side (posted, or waited for), a computation, or a stated duration in seconds."""
+class Run:
+    """Exchanges that a rank does one after the other: rows of a table.
+
+    Each of them is four things done: its receive posted, its send posted, its receive waited for, its send waited for.
+
+    Args:
+        first: its first row.
+        mark: how much the rank has done before.
+
+    Attributes:
+        pieces: rows that stand side by side, each time from where to behind where: between them are rows of other ranks.
+        over: the rank has come to its end, so that what follows is another run.
+
+    Example:
+        >>> run = Run(first=3, mark=0)
+        >>> run.pieces[-1][1] = 5
+        >>> list(run.rows())
+        [3, 4]
+    """
+
+    __slots__ = ("mark", "over", "pieces")
+
+    def __init__(self, first: int, mark: int) -> None:
+        self.pieces = [[first, first]]
+        self.mark = mark
+        self.over = False
+
+    def rows(self) -> Iterator[int]:
+        """One by one."""
+        return chain.from_iterable(range(first, end) for first, end in self.pieces)
+
+
+Entry = Side | Computation | float | Run
+"""A line of a rank's list: a side (posted, or waited for), a computation, a stated duration in seconds, or a run of exchanges."""
 
 
 class Network(Protocol):
@@ -107,6 +147,10 @@ class Network(Protocol):
 
     def computation(self, rank: int, work: Computation | float, start: float) -> float:
         """Seconds of a computation, or of a stated duration, that begins at ``start``."""
+
+    @property
+    def steady(self) -> bool:
+        """Whether all takes as long at whatever time it begins, and however often it has been asked."""
 
     def death(self, rank: int) -> float:
         """When the rank dies: messages that are not done by then never arrive. Infinite for a rank that lives."""

@@ -9,17 +9,17 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import torch
 
 from partkit.communicator import Communicator, RankContext, current, describe
 from partkit.counting import CountedOperations
 from partkit.diagnosis import Operation, RankState, explain, name_ranks
-from partkit.tracing import KIND_CODE, Batch, Columns, Recorder, Trace
+from partkit.tracing import Batch, Recorder, Trace
 from partkit.transport.simulated import Died, RandomState, Simulation, Stopped, random_state_of_the_kernel
-from partkit.worlds.errors import MOST_LINES, Failure, RankDied, name_sites, pack_failure, rank_error, ranks_stuck, site_name, warn_of_posted
+from partkit.worlds.errors import MOST_LINES, Failure, RankDied, name_sites, pack_failure, rank_error, ranks_stuck, warn_of_posted
 from partkit.worlds.output import Output, StreamName, make_screen
 from partkit.worlds.results import Results
+from partkit.worlds.simulated_trace import fill
 from partkit.worlds.travel import pack_result, unpack
 
 if TYPE_CHECKING:
@@ -78,7 +78,10 @@ class SimulatedRun:
             for thread in threads:
                 thread.join()
         self._show(over=True)
-        self._fill_trace()
+        for rank in range(self.world.size):
+            self._pack_events(rank, few=0)
+        fill(self.trace, self._simulation, self._batches, exchanges=self.world.traced)
+        self.trace.finished.set()
         self._raise_problem(states)
         warn_of_posted({rank: name_sites(context.state()).posted for rank, context in enumerate(self._contexts) if rank not in self._dead})
         return Results(self._dead[rank] if rank in self._dead else unpack(self._values[rank]) for rank in range(self.world.size))
@@ -159,11 +162,19 @@ class SimulatedRun:
 
     def _with_send(self, state: RankState) -> RankState:
         """A rank that has run ahead of its sends stands at the end of its collective for one that nobody has taken."""
-        work = self._simulation.wires[state.rank].standing_for
-        if work is None or work.tensor is None or state.status == "blocked":
+        wire = self._simulation.wires[state.rank]
+        work = wire.standing_for
+        if state.status == "blocked":
             return state
-        site, tag = "" if state.call is None else state.call.site, work.tag.rpartition("|")[2]
-        send = Operation("send", work.peer, tag, describe(work.tensor), site, f"{work.tag}|{work.tensor.dtype}|{work.tensor.numel()}")
+        if work is not None and work.tensor is not None:
+            peer, wire_tag, what, kind = work.peer, work.tag, describe(work.tensor), f"{work.tensor.dtype}|{work.tensor.numel()}"
+        elif wire.ledger.awaited and (untaken := self._simulation.lanes.untaken(state.rank)) is not None:
+            peer, wire_tag, numel, dtype = untaken
+            what, kind = f"{str(dtype).removeprefix('torch.')}[{numel}]", f"{dtype}|{numel}"
+        else:
+            return state
+        site, tag = "" if state.call is None else state.call.site, wire_tag.rpartition("|")[2]
+        send = Operation("send", peer, tag, what, site, f"{wire_tag}|{kind}")
         return state._replace(status="blocked", blocked_on=send, posted=(*state.posted, send))
 
     def _pack_events(self, rank: int, *, few: int = FEW_EVENTS) -> None:
@@ -172,38 +183,6 @@ class SimulatedRun:
             batch = self._contexts[rank].recorder.drain()
             if batch is not None:
                 self._batches[rank].append(batch)
-
-    def _fill_trace(self) -> None:
-        """Turn the marks of the events into seconds; number the messages."""
-        self.trace.reserve(sum(len(context.recorder) for context in self._contexts) + sum(len(b.records) for own in self._batches for b in own))
-        for rank, times in enumerate(self._simulation.take_times()):
-            self._pack_events(rank, few=0)
-            batches = self._batches[rank]
-            if not batches:
-                continue
-            records = np.concatenate([batch.records for batch in batches])
-            records["begun"], records["done"] = records["start"], records["end"]
-            records = records[np.argsort(records["done"], kind="stable")]
-            number_messages(records)
-            last = len(times) - 1  # a rank that was stuck never got to the end of its wait: what was open then ends where it stands
-            for column in ("start", "end", "waited"):
-                records[column] = times[np.minimum(records[column].astype(np.int64), last)]
-            strings = [text for batch in batches for text in batch.new_strings]
-            self.trace.append(Batch(strings, records, [site_name(site) for batch in batches for site in batch.new_sites]))
-            batches.clear()
-        self.trace.finished.set()
-
-
-def number_messages(records: Columns) -> None:
-    """Number the messages of one rank in the order in which they were posted: each kind, peer, tag and group by itself."""
-    rows = np.flatnonzero((records["kind"] == KIND_CODE["send"]) | (records["kind"] == KIND_CODE["recv"]))
-    keys = [records[column][rows] for column in ("kind", "peer", "tag", "group")]
-    order = np.lexsort((records["begun"][rows], *keys))
-    place = np.arange(len(rows))
-    changes = np.zeros(len(rows), dtype=bool)  # True where another kind of message begins
-    for key in keys:
-        changes[1:] |= np.diff(key[order]) != 0
-    records["seq"][rows[order]] = place - np.maximum.accumulate(np.where(changes, place, 0))
 
 
 def _died(dead: list[Dead], waiting: list[RankState]) -> RankDied:

@@ -10,6 +10,7 @@ from ctypes import c_ulong, py_object, pythonapi
 import numpy as np
 import numpy.typing as npt
 
+from partkit.transport.simulated.lanes import Lanes
 from partkit.transport.simulated.turns import RandomState, Turns
 from partkit.transport.simulated.wire import SimulatedTransport
 from partkit.transport.simulated.work import Channel, SimulatedWork, Stopped, deliver
@@ -30,6 +31,7 @@ class Simulation:
         self._rest = rest
         self.size = size
         self.engine = Engine(size, network)
+        self.lanes = Lanes(self)
         self.wires = [SimulatedTransport(self, rank) for rank in range(size)]
         self.stopping = False
         self._broken = False
@@ -83,6 +85,7 @@ class Simulation:
         if self._broken:
             return
         self._random[rank].keep()
+        self.wires[rank].close_run()
         self.unfinished.remove(rank)
         self._turns.give(self._next())
 
@@ -90,6 +93,7 @@ class Simulation:
         """Let others run until `ready` has been said of this rank, or the time it asked for is known."""
         if self.stopping:
             raise Stopped
+        self.wires[rank].close_run()
         following = self._next()
         if following != rank:
             self._random[rank].keep()
@@ -127,11 +131,10 @@ class Simulation:
     def take_times(self) -> Iterator[npt.NDArray[np.float64]]:
         """When the run is over: for each rank, seconds for each value of `SimulatedTransport.now`. Once."""
         self.engine.run()
-        for wire in self.wires:
-            wire.entries.clear()
-        for times in self.engine.times:
-            yield np.array(times)
-            times.clear()
+        for rank in range(self.size):
+            yield self.engine.times_of(rank)
+            self.engine.lists[rank].clear()
+            self.engine.times[rank].clear()
 
     # -- messages ------------------------------------------------------------------------------------------------
 

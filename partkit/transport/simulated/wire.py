@@ -7,12 +7,18 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from partkit.transport.base import Combine
+from partkit.transport.simulated.lane import Lane
+from partkit.transport.simulated.lanes import Ledger, Note, Waiting
 from partkit.transport.simulated.work import Channel, Died, SimulatedWork, Stopped
-from partkit.virtual_time import Computation, Terms
+from partkit.virtual_time import Computation, Entry, Run, Terms
+from partkit.virtual_time.exchanges import ROW, pack
 from partkit.virtual_time.program import NEVER
 
 if TYPE_CHECKING:
     from partkit.transport.simulated.simulation import Simulation
+
+
+ROW_BYTES = ROW.itemsize
 
 
 class SimulatedTransport:
@@ -28,6 +34,14 @@ class SimulatedTransport:
         self.rank = rank
         self.size = simulation.size
         self.entries = simulation.engine.lists[rank]
+        self._rows = simulation.engine.exchanges.rows
+        self._run: Run | None = None  # exchanges that it does one after the other
+        self.mark = 0
+        """How much it has done: entries, and four for each exchange."""
+        self.open = 0
+        """Messages that were posted one by one and not waited for yet."""
+        self.ledger = Ledger()
+        """Counts the sends of exchanges that it has run ahead of."""
         self.ahead = 0
         """How many collectives this rank is inside of: there it may run ahead of its sends."""
         self.untaken: list[SimulatedWork] = []
@@ -43,7 +57,39 @@ class SimulatedTransport:
 
     def now(self) -> float:
         """How much this rank has done: which `Simulation.take_times` turns into seconds."""
-        return len(self.entries)
+        return self.mark
+
+    def note(self, entry: Entry) -> None:
+        """One more thing done."""
+        if self._run is not None:
+            self.close_run()
+        self.entries.append(entry)
+        self.mark += 1
+
+    def write_row(self, src: int, dst: int, source: int, tag: int, lane: int, received: int, sent: int) -> int:
+        """One more exchange: the number of its row (`partkit.virtual_time.exchanges`)."""
+        rows = self._rows
+        row, mark = len(rows) // ROW_BYTES, self.mark
+        if self._run is None:
+            self._begin_run(row, mark)
+        rows += pack(self.rank, src, dst, source, mark, tag, lane, received, sent)
+        self.mark = mark + 4
+        return row
+
+    def _begin_run(self, row: int, mark: int) -> None:
+        last = self.entries[-1] if self.entries else None
+        if isinstance(last, Run) and not last.over:
+            self._run = last
+            self._simulation.engine.exchanges.go_on(last, row)
+        else:
+            self._run = Run(row, mark)
+            self.entries.append(self._run)
+
+    def close_run(self) -> None:
+        """What follows is something else than exchanges, or another rank's."""
+        if self._run is not None:
+            self._simulation.engine.exchanges.close(self._run, len(self._rows) // ROW_BYTES)
+            self._run = None
 
     def seconds(self) -> float:
         if self._simulation.stopping:
@@ -51,10 +97,10 @@ class SimulatedTransport:
         engine = self._simulation.engine
         engine.asking.add(self.rank)
         self._simulation.suspend(self.rank)
-        return engine.times[self.rank][-1]
+        return engine.clock[self.rank]
 
     def sleep(self, seconds: float, work: Computation | None = None) -> None:
-        self.entries.append(float(seconds) if work is None else work)
+        self.note(float(seconds) if work is None else work)
         self._live_or_die()
 
     def isend(self, tensor: Tensor, dst: int, tag: str) -> SimulatedWork:
@@ -69,26 +115,29 @@ class SimulatedTransport:
         self._post(work, (src, self.rank, tag, buffer.dtype, buffer.numel()))
         return work
 
-    def exchange(self, x: Tensor, dst: int, buffer: Tensor, src: int, tag: str, combine: Combine | None = None, own: Tensor | None = None) -> int | None:
-        """Receive what has been sent already, and send: as if the receive were posted first, then the send, and both waited for in this order."""
-        simulation, rank = self._simulation, self.rank
-        incoming = (src, rank, tag, buffer.dtype, buffer.numel())
-        theirs = simulation.lines.get(incoming)
-        if not isinstance(theirs, SimulatedWork) or not theirs.is_send or not self.ahead or self._mortal or self.choosing:
+    def exchange(self, *_: object) -> None:
+        """What a lane refuses goes one by one."""
+
+    def lane(self, ranks: tuple[int, ...], before: str, span: str, site: str, group: str) -> Lane | None:
+        """The short way of exchanges in a collective; None if there is none: conditions of the cluster must be asked in the order of time.
+
+        Args:
+            ranks: world rank of each place of the group.
+            before: what stands before the tag on the wire.
+            span: of the events, as the next two.
+            site: source line.
+            group: its name.
+        """
+        simulation = self._simulation
+        if not simulation.engine.network.steady or not self.ahead or self.choosing:
             return None
-        del simulation.lines[incoming]
-        recv, send = SimulatedWork(self, buffer, src, tag, False, None if own is not None else combine), SimulatedWork(self, x, dst, tag, True)
-        simulation.post(send, (rank, dst, tag, x.dtype, x.numel()))
-        simulation.meet(theirs, recv)
-        if recv.combine is not None:
-            recv.combine_with(theirs)
-        elif combine is not None and own is not None:
-            combine(buffer, own)
-        send.go_on()
-        recv.tensor = None
-        entries = self.entries
-        entries.extend((recv, send, recv, send))
-        return len(entries) - 4
+        return Lane(self, simulation.lanes, ranks, before, Note(span, site, group))
+
+    def stand_still_in(self, waiting: Waiting) -> None:
+        """Let others run until what an exchange receives has come."""
+        self._simulation.suspend(self.rank)
+        if waiting.combine is not None and waiting.own is not None:
+            waiting.combine(waiting.buffer, waiting.own)
 
     def irecv_first(self, buffer: Tensor, src: int, tag: str, timeout: float | None) -> SimulatedWork:
         work = SimulatedWork(self, buffer, src, tag, False)
@@ -98,15 +147,22 @@ class SimulatedTransport:
         work.terms = Terms(work.peer, work.kind, timeout)
         self._live_or_die()
         self.choosing.append(work)
-        self.entries.append(work)
+        self._count(work)
         return work
 
     def _post(self, work: SimulatedWork, channel: Channel) -> None:
         if self._mortal:
             self._live_or_die()
             work.timed = self.rank in self._mortal or work.peer in self._mortal
-        self.entries.append(work)
+        self._count(work)
         self._simulation.post(work, channel)
+
+    def _count(self, work: SimulatedWork) -> None:
+        """A message is posted by itself."""
+        if self.ahead:
+            self._simulation.lanes.one_by_one(work.tag)
+        self.open += 1
+        self.note(work)
 
     def _live_or_die(self) -> None:
         """A rank that is to die does nothing after its death: it goes on when its time is known."""
@@ -121,8 +177,14 @@ class SimulatedTransport:
 
     def leave(self, *, failed: bool) -> None:
         self.ahead -= 1
+        if failed:
+            self.untaken, self.ledger = [], Ledger()
+            return
+        if self.ledger.count:
+            self.ledger.awaited = True
+            self._simulation.suspend(self.rank)
         untaken, self.untaken = self.untaken, []
-        for work in () if failed else reversed(untaken):  # when the last has been taken, most others have been too
+        for work in reversed(untaken):  # when the last has been taken, most others have been too
             if work.other is None:
                 self.stand_still_for(work)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from ctypes import memmove, string_at
+from ctypes import memmove
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from partkit.transport.base import Combine
+from partkit.transport.simulated.memory import copy_of, move, put
 from partkit.virtual_time import Side, Terms
 from partkit.virtual_time.program import ANYBODY, NEVER
 
@@ -61,7 +62,8 @@ class SimulatedWork(Side):
             TimeoutError: a receive with a time-out, and nobody has sent.
         """
         wire = self._wire
-        wire.entries.append(self)
+        wire.note(self)
+        wire.open -= 1
         if self.terms is not None:
             self._wait_for_time(self.terms)
         elif self.other is None or self.timed:
@@ -84,6 +86,7 @@ class SimulatedWork(Side):
         if self.taken:
             self.tensor = None
             return
+        assert self.tensor is not None
         self.kept = copy_of(self.tensor)
         if self.other is None:
             self._wire.untaken.append(self)
@@ -104,14 +107,6 @@ class SimulatedWork(Side):
             raise TimeoutError(f"rank {self.rank}: nothing from {sender} in {terms.timeout:g} s of virtual time")
 
 
-def copy_of(tensor: Tensor | None) -> bytes | Tensor:
-    """What ``tensor`` (contiguous) holds now."""
-    assert tensor is not None
-    if tensor.is_cpu:
-        return string_at(tensor.data_ptr(), tensor.nbytes)
-    return tensor.clone()
-
-
 def sent_for(send: SimulatedWork, buffer: Tensor, wire: SimulatedTransport) -> Tensor:
     """What was sent, in the shape of the receiver's buffer; good until the wire is asked again."""
     sent = send.tensor if send.kept is None else send.kept
@@ -126,18 +121,13 @@ def sent_for(send: SimulatedWork, buffer: Tensor, wire: SimulatedTransport) -> T
 
 
 def deliver(send: SimulatedWork, recv: SimulatedWork) -> None:
-    """Copy the tensor: by plain memory, so that no dispatch mode takes it for the user's own operation."""
-    kept, buffer = send.kept, recv.tensor
-    assert buffer is not None
-    if not buffer.is_cpu:
-        buffer.copy_(sent_for(send, buffer, recv._wire))
-    elif recv.nbytes:
-        if kept is None:
-            assert send.tensor is not None
-            memmove(buffer.data_ptr(), send.tensor.data_ptr(), recv.nbytes)
-        else:
-            assert isinstance(kept, bytes)
-            memmove(buffer.data_ptr(), kept, recv.nbytes)
+    """Copy the tensor."""
+    assert recv.tensor is not None
+    if send.kept is not None:
+        put(send.kept, recv.tensor)
+    else:
+        assert send.tensor is not None
+        move(send.tensor, recv.tensor)
     forget(send)
 
 

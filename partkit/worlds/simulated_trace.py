@@ -1,0 +1,106 @@
+"""The trace of a simulated run: made when the run is over, from what each rank has noted, and from the table of exchanges.
+
+    events of a rank's recorder   spans, collectives, computations, messages posted one by one     times as marks: "when k things were done"
+    rows of the table             two events each: a receive and a send                            the same
+    times of the engine           by rank, seconds of each mark
+
+A rank at a time: its events come in the order in which they ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from partkit.tracing import KIND_CODE, RECORD, Batch, Columns, Trace
+from partkit.transport.simulated import Simulation
+from partkit.worlds.errors import site_name
+
+Floats = npt.NDArray[np.float64]
+TEXTS = ("tag", "span", "site", "group")
+
+
+def fill(trace: Trace, simulation: Simulation, batches: Sequence[list[Batch]], *, exchanges: bool) -> None:
+    """Fill the trace of a run that is over.
+
+    Args:
+        trace: an empty one.
+        simulation: the run.
+        batches: what each rank's recorder has noted; emptied meanwhile.
+        exchanges: whether the table of exchanges goes into the trace too.
+    """
+    rows = Rows(trace, simulation) if exchanges else None
+    trace.reserve(sum(len(batch.records) for own in batches for batch in own) + (0 if rows is None else 2 * len(rows.order)))
+    for rank, times in enumerate(simulation.take_times()):
+        parts = [*(() if rows is None else rows.events_of(rank)), *noted(trace, batches[rank])]  # what ends with an exchange was noted after it
+        batches[rank].clear()
+        if not parts:
+            continue
+        records = np.concatenate(parts)
+        records = records[np.argsort(records["done"], kind="stable")]
+        number_messages(records)
+        last = len(times) - 1  # a rank that was stuck never got to the end of its wait: what was open then ends where it stands
+        for column in ("start", "end", "waited"):
+            records[column] = times[np.minimum(records[column].astype(np.int64), last)]
+        trace.append_rows(records)
+
+
+def noted(trace: Trace, batches: Sequence[Batch]) -> Iterator[Columns]:
+    """What a recorder has noted, with the trace's own numbers of texts."""
+    strings, sites = [0], [0]
+    for batch in batches:
+        strings += [trace.number_of(text) for text in batch.new_strings]
+        sites += [trace.number_of(site_name(site)) for site in batch.new_sites]
+        records = batch.records
+        for column in TEXTS:
+            records[column] = np.array(sites if column == "site" else strings, dtype=np.int32)[records[column]]
+        records["begun"], records["done"] = records["start"], records["end"]
+        yield records
+
+
+class Rows:
+    """The table of exchanges as events.
+
+    Args:
+        trace: whose numbers texts get.
+        simulation: the run.
+    """
+
+    def __init__(self, trace: Trace, simulation: Simulation) -> None:
+        lanes = simulation.lanes
+        self._table = lanes.table.table()
+        unfinished = lanes.unfinished()
+        ranks = self._table["rank"].copy()
+        ranks[unfinished] = simulation.size  # of nobody's: they never ended
+        self.order = np.argsort(ranks, kind="stable")[: len(ranks) - len(unfinished)]
+        self._first = np.searchsorted(ranks[self.order], np.arange(simulation.size + 1))
+        self._tags = np.array([trace.number_of(tag) for _, tag in lanes.tags] or [0], dtype=np.int32)
+        notes = [(trace.number_of(note.span), trace.number_of(site_name(note.site)), trace.number_of(note.group)) for note in lanes.notes]
+        self._notes = np.array(notes or [(0, 0, 0)], dtype=np.int32)
+
+    def events_of(self, rank: int) -> Iterator[Columns]:
+        """A rank's receives, then its sends."""
+        rows = self._table[self.order[self._first[rank] : self._first[rank + 1]]]
+        for kind, later, peer, nbytes in (("recv", 0, "src", "received"), ("send", 1, "dst", "sent")) if len(rows) else ():
+            records = np.zeros(len(rows), dtype=RECORD)
+            records["rank"], records["kind"], records["peer"], records["nbytes"] = rank, KIND_CODE[kind], rows[peer], rows[nbytes]
+            records["begun"] = rows["mark"] + later
+            records["done"] = rows["mark"] + later + 3
+            records["start"], records["waited"], records["end"] = records["begun"], records["begun"] + 2, records["done"]
+            records["tag"] = self._tags[rows["tag"]]
+            records["span"], records["site"], records["group"] = self._notes[rows["lane"]].T
+            yield records
+
+
+def number_messages(records: Columns) -> None:
+    """Number the messages of one rank in the order in which they were posted: each kind, peer, tag and group by itself."""
+    rows = np.flatnonzero((records["kind"] == KIND_CODE["send"]) | (records["kind"] == KIND_CODE["recv"]))
+    keys = [records[column][rows] for column in ("kind", "peer", "tag", "group")]
+    order = np.lexsort((records["begun"][rows], *keys))
+    place = np.arange(len(rows))
+    changes = np.zeros(len(rows), dtype=bool)  # True where another kind of message begins
+    for key in keys:
+        changes[1:] |= np.diff(key[order]) != 0
+    records["seq"][rows[order]] = place - np.maximum.accumulate(np.where(changes, place, 0))
