@@ -21,7 +21,8 @@ def pick(operation: str, algorithm: str, algorithms: Iterable[str], comm: Commun
         ValueError: there is no such algorithm.
     """
     if algorithm == "auto":
-        return choose(operation, nbytes, comm.size, comm.cluster.link).best
+        cluster = comm.cluster
+        return choose(operation, nbytes, comm.size, cluster.link, cluster.memory_bandwidth).best
     if algorithm not in algorithms:
         raise ValueError(f"{operation}(algorithm={algorithm!r}): algorithm is one of {', '.join(map(repr, ['auto', *algorithms]))}")
     return algorithm

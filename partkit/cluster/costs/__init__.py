@@ -2,6 +2,7 @@
 
 ``COSTS[operation][algorithm](numel, itemsize, size, link)`` gives a `Cost`. The trace of a run shows the same messages and
 bytes, to the byte, and a simulated run takes the same time; tests hold all three together.
+What ranks add and copy meanwhile takes no time in it: `partkit.cluster.costs.local` has that.
 """
 
 from partkit.cluster.cost import CostFunction
