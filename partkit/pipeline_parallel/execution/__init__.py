@@ -3,7 +3,8 @@
 file           idea
 wrapper        `PipelineParallel`: cut, split, execute, share
 choosing       the schedule to execute
-cut            a module -> pieces; graph: along its graph; balance: evenly, pure
+cut            a module -> pieces; graph: along its graph, which following gets from torch.fx
+places         where to cut so that stages are even; weighing: what submodules cost; balance: the best cut, pure
 piece          what one stage computes, and with which arguments of the batch
 part           this rank's pieces as one module, under the names of the whole
 microbatches   a batch -> micro-batches; how their losses make that of the batch
@@ -20,7 +21,9 @@ sharing        gradients of tied weights and of replicas, summed
 
 from partkit.pipeline_parallel.execution.balance import balance as balance
 from partkit.pipeline_parallel.execution.microbatches import Loss as Loss
+from partkit.pipeline_parallel.execution.places import Balanced as Balanced
+from partkit.pipeline_parallel.execution.weighing import measure as measure
 from partkit.pipeline_parallel.execution.wrapper import PipelineParallel as PipelineParallel
 from partkit.pipeline_parallel.execution.wrapper import Step as Step
 
-__all__ = ["Loss", "PipelineParallel", "Step", "balance"]
+__all__ = ["Balanced", "Loss", "PipelineParallel", "Step", "balance", "measure"]

@@ -7,7 +7,8 @@ Let best(s, n) be the time of the slowest of s stages that share the first n lay
 
     best(s, n) = min over k of max( best(s - 1, k), cost of layers k .. n - 1 )
 
-A stage whose layers need more memory than it may have costs infinity. Ties go to the earliest cut.
+A stage whose layers need more memory than it may have costs infinity; what layers keep of a micro-batch counts as often as there are
+micro-batches in flight on that stage. Ties go to the earliest cut.
 
 Cost: O(stages x layers^2) additions. All ways are covered, so it equals brute force, which has C(layers - 1, stages - 1) cuts to look at.
 
@@ -21,13 +22,23 @@ from itertools import accumulate
 from math import inf
 
 
-def balance(costs: Sequence[float], num_stages: int, *, memory: Sequence[float] | None = None, cap: float | Sequence[float] = inf) -> list[int]:
+def balance(
+    costs: Sequence[float],
+    num_stages: int,
+    *,
+    memory: Sequence[float] | None = None,
+    kept: Sequence[float] | None = None,
+    alive: Sequence[int] | None = None,
+    cap: float | Sequence[float] = inf,
+) -> list[int]:
     """Where each stage but the first begins.
 
     Args:
         costs: of each layer, in seconds or whatever adds up; at least 0.
         num_stages: how many stages; each gets at least one layer.
         memory: of each layer, if there is a cap.
+        kept: of each layer, for each micro-batch in flight.
+        alive: by stage, the most micro-batches in flight (`partkit.pipeline_parallel.peak_microbatches`); one by default.
         cap: the most that the layers of a stage may need; one number, or one for each stage (1F1B keeps more on early ones).
 
     Returns:
@@ -41,6 +52,8 @@ def balance(costs: Sequence[float], num_stages: int, *, memory: Sequence[float] 
         [3, 5, 6]
         >>> balance([1, 1, 1, 1], 2, memory=[5, 1, 1, 1], cap=6), balance([1, 1, 1, 1], 2, memory=[5, 1, 1, 1], cap=5)
         ([2], [1])
+        >>> balance([1, 1, 1, 1], 2, kept=[1, 1, 1, 1], alive=[2, 1], cap=3)  # 1F1B: stage 0 keeps two micro-batches
+        [1]
     """
     n = len(costs)
     if not 1 <= num_stages <= n:
@@ -49,10 +62,13 @@ def balance(costs: Sequence[float], num_stages: int, *, memory: Sequence[float] 
     if len(caps) != num_stages:
         raise ValueError(f"cap={caps}: give one number, or one for each of the {num_stages} stages")
     seconds = list(accumulate(costs, initial=0.0))
-    needed = list(accumulate(memory if memory is not None else [0.0] * n, initial=0.0))
+    fixed = list(accumulate(memory or [0.0] * n, initial=0.0))
+    each = list(accumulate(kept or [0.0] * n, initial=0.0))
+    flying = alive or [1] * num_stages
 
     def cost(first: int, end: int, stage: int) -> float:
-        return seconds[end] - seconds[first] if needed[end] - needed[first] <= caps[stage] else inf
+        needed = fixed[end] - fixed[first] + flying[stage] * (each[end] - each[first])
+        return seconds[end] - seconds[first] if needed <= caps[stage] else inf
 
     best = [0.0] + [inf] * n
     begins: list[list[int]] = []
@@ -61,7 +77,8 @@ def balance(costs: Sequence[float], num_stages: int, *, memory: Sequence[float] 
         best = [value for value, _ in choices]
         begins.append([k for _, k in choices])
     if best[n] == inf:
-        raise ValueError(f"no cut in {num_stages} stages keeps to cap={cap!r}: together the layers need {needed[-1]:g}, the largest {max(memory or [0]):g}")
+        largest = max(a + b for a, b in zip(memory or [0.0] * n, kept or [0.0] * n, strict=True))
+        raise ValueError(f"no cut in {num_stages} stages keeps to cap={cap!r}: together the layers need {fixed[-1] + each[-1]:g}, the largest {largest:g}")
     return _walk_back(begins, n)
 
 

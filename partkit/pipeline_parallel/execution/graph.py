@@ -6,29 +6,29 @@
         b = self.blocks[1](a, mask)                      stage 1    takes mask          hands over b, x (passed through)
         return self.head(b + x)                          stage 2
 
-torch.fx runs ``forward`` once on stand-ins and notes what is called. Only modules that contain a place of the cut are looked into; all
-others are one call each, so they may do what they like. A stage gets the calls up to the next place, and hands over what later
-stages need: what skips a stage passes through it. Arguments of the batch are not handed over: every rank has them.
-
-Source: Reed et al. 2022, "torch.fx: Practical Program Capture and Transformation for Deep Learning in Python".
+Only modules that contain a place of the cut are looked into (`partkit.pipeline_parallel.execution.following`). A stage gets the calls up
+to the next place, and hands over what later stages need: what skips a stage passes through it. Arguments of the batch are not handed
+over: every rank has them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from torch import fx, nn
 
+from partkit.pipeline_parallel.execution.following import follow
 from partkit.pipeline_parallel.execution.piece import Piece
 
 
-def cut_graph(module: nn.Module, places: Sequence[str]) -> list[Piece]:
+def cut_graph(module: nn.Module, places: Sequence[str], given: Collection[str] = ()) -> list[Piece]:
     """Cut ``module`` where it first calls each of ``places``.
 
     Args:
         module: any; what contains a place must do without decisions that depend on tensors.
         places: names of submodules, at any depth, in the order in which they are called.
+        given: optional arguments that batches will have; others that choose what the module does keep their default.
 
     Raises:
         ValueError: a place is no submodule, is not called, or is called too early; or torch.fx can't follow.
@@ -49,7 +49,7 @@ def cut_graph(module: nn.Module, places: Sequence[str]) -> list[Piece]:
         if place not in dict(module.named_modules()) or not place:
             names = ", ".join(name for name, _ in module.named_modules() if name)
             raise ValueError(f"cut={list(places)!r}: there is no submodule {place!r}; there are {names}")
-    graph = _trace(module, places)
+    graph = follow(module, {name for place in places for name in _around(place)}, given)
     stage_of = _stages(graph, places)
     crossing = [_crossing(graph, stage_of, stage) for stage in range(1, len(places) + 1)]
     handed: list[list[fx.Node]] = [[], *crossing]
@@ -57,25 +57,9 @@ def cut_graph(module: nn.Module, places: Sequence[str]) -> list[Piece]:
     return [_piece(module, graph, stage_of, stage, handed[stage], returned[stage]) for stage in range(len(places) + 1)]
 
 
-class _Tracer(fx.Tracer):
-    """Looks only into modules that contain a place of the cut."""
-
-    def __init__(self, places: Sequence[str]) -> None:
-        super().__init__()
-        self._places = places
-
-    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        return not any(place.startswith(f"{module_qualified_name}.") for place in self._places)
-
-
-def _trace(module: nn.Module, places: Sequence[str]) -> fx.Graph:
-    try:
-        return _Tracer(places).trace(module)
-    except Exception as error:  # whatever forward does with a stand-in that is no tensor
-        raise ValueError(
-            f"torch.fx can't follow the forward of {type(module).__name__} down to {', '.join(places)}: {error}; "
-            "cut at submodules outside of the code it stumbles on, or give a list of modules, one for each stage"
-        ) from error
+def _around(place: str) -> list[str]:
+    """The modules that contain a place: ``a`` and ``a.b`` for ``a.b.c``."""
+    return [place[:end] for end, letter in enumerate(place) if letter == "."]
 
 
 def _stages(graph: fx.Graph, places: Sequence[str]) -> dict[fx.Node, int]:

@@ -62,7 +62,7 @@ def split_batch(
         >>> [share.args[0].tolist() for share in shares], shares[0].kwargs
         ([[0, 1, 2], [3, 4, 5], [6, 7]], {'table': tensor([1., 1.])})
     """
-    named = [*zip(names, args, strict=True), *kwargs.items(), (TARGET, target)]
+    named = [*zip(names, args, strict=False), *kwargs.items(), (TARGET, target)]
     if unknown := set(split) - {name for name, _ in named}:
         raise ValueError(f"split={dict(split)!r}: there is no argument {sorted(unknown)[0]!r}; there are {', '.join(name for name, _ in named)}")
     sizes = block_sizes(_num_rows(named, split, num_microbatches), num_microbatches)

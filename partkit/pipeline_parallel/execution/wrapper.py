@@ -37,6 +37,7 @@ from partkit.pipeline_parallel.execution.recompute import Recompute, chosen
 from partkit.pipeline_parallel.execution.sharing import Sharing, shared_parameters
 from partkit.pipeline_parallel.execution.stage import Share, Stage
 from partkit.pipeline_parallel.execution.versions import WeightVersions, check_steps, versions_of
+from partkit.pipeline_parallel.memory import peak_microbatches
 from partkit.pipeline_parallel.schedule import Schedule
 from partkit.pipeline_parallel.schedules.stepping import gathered
 
@@ -67,9 +68,10 @@ class PipelineParallel(nn.Module):
             `partkit.pipeline_parallel.execution.Loss`. None: the module returns the loss.
         schedule: a `Schedule`, the name of one, or a function of ranks and micro-batches that makes one.
         num_microbatches: in how many a batch is split; with a `Schedule` it is known.
-        cut: names of the submodules at which a new stage begins (`partkit.pipeline_parallel.execution.cut`).
+        cut: names of the submodules at which a new stage begins, or a `partkit.pipeline_parallel.execution.Balanced` that finds them; by
+            default stages get about as many parameters each (`partkit.pipeline_parallel.execution.cut`).
         split: for arguments of the batch, and "target", the dim along which they are split; None: not at all. By default tensors are split
-            along dim 0, keyword arguments too.
+            along dim 0, keyword arguments too. Optional arguments that choose what a module does must be named here to be followed.
         recompute: "full" keeps a stage's inputs only and runs its forward again in backward; "none" keeps all that backward needs; names
             of submodules, or a function of name and module that chooses some, do the first for those alone
             (`partkit.pipeline_parallel.execution.recompute`).
@@ -116,8 +118,8 @@ class PipelineParallel(nn.Module):
         self.schedule = schedule_for(schedule, comm.size, num_microbatches)
         self.loss = loss if isinstance(loss, Loss) else Loss(loss)
         self._split = dict(split or {})
-        self._pieces = cut_module(module, self.schedule.num_stages, cut)
         p, own = self.schedule.num_stages, self.schedule.stages_of(comm.rank)
+        self._pieces = cut_module(module, p, cut, alive=peak_microbatches(self.schedule)[:p], given=self._split)
         again, full = chosen(self._pieces, recompute), recompute == "full"
         self.stages = {stage: Stage(stage, self._pieces.stages[stage % p], self.loss, full=full, again=again[stage % p]) for stage in own}
         self.module = part_of((self._pieces.prefixes[stage % p], self._pieces.stages[stage % p].module) for stage in dict.fromkeys(s % p for s in own))
@@ -222,12 +224,22 @@ class PipelineParallel(nn.Module):
     def _microbatches(self, args: tuple[Any, ...], kwargs: dict[str, Any], target: Any) -> list[Microbatch]:
         names = argument_names(self._pieces.signature, len(args))
         for name in kwargs:
-            if not any(piece.takes(name) for piece in self._pieces.stages):
+            if name not in self._pieces.left_out and not any(piece.takes(name) for piece in self._pieces.stages):
                 raise ValueError(f"no stage takes the keyword argument {name!r}")
         if self._pieces.by_name:
-            args, kwargs = (), {**dict(zip(names, args, strict=True)), **kwargs}
+            args, kwargs = (), self._without_defaults({**dict(zip(names, args, strict=True)), **kwargs})
         split = {name: dim for name, dim in self._split.items() if name != "target" or target is not None}
         return split_batch(self.schedule.num_microbatches, split, names, args, kwargs, target)
+
+    def _without_defaults(self, given: dict[str, Any]) -> dict[str, Any]:
+        """The arguments of a batch without those that the graph has left out, which must have their default."""
+        for name, default in self._pieces.left_out.items():
+            if name in given and given.pop(name) is not default:
+                raise ValueError(
+                    f"{name} kept its default, {default!r}, when the model was cut along its graph; if batches have another, say so when it is cut: "
+                    f"PipelineParallel(..., split={{{name!r}: 0}}), with the dim of its rows, or None if it has none"
+                )
+        return given
 
     def _begin(self, microbatches: Sequence[Microbatch], *, train: bool) -> None:
         """Tell each stage what it is to do."""

@@ -35,6 +35,27 @@ def test_equal_to_brute_force(data: st.DataObject) -> None:
         assert slowest(costs, found, memory, cap) == best
 
 
+@quickly
+@given(st.data())
+def test_equal_to_brute_force_with_microbatches_in_flight(data: st.DataObject) -> None:
+    costs = data.draw(st.lists(st.integers(0, 9), min_size=1, max_size=7))
+    memory, kept = (data.draw(st.lists(st.integers(0, 9), min_size=len(costs), max_size=len(costs))) for _ in range(2))
+    num_stages, cap = data.draw(st.integers(1, len(costs))), data.draw(st.integers(1, 60))
+    alive = data.draw(st.lists(st.integers(1, 4), min_size=num_stages, max_size=num_stages))
+
+    def slowest_of(cut: tuple[int, ...]) -> float:
+        parts = list(pairwise([0, *cut, len(costs)]))
+        too_much = any(sum(memory[a:b]) + times * sum(kept[a:b]) > cap for times, (a, b) in zip(alive, parts, strict=True))
+        return inf if too_much else max(sum(costs[a:b]) for a, b in parts)
+
+    best = min(slowest_of(cut) for cut in combinations(range(1, len(costs)), num_stages - 1))
+    if best == inf:
+        with pytest.raises(ValueError, match="no cut in"):
+            balance(costs, num_stages, memory=memory, kept=kept, alive=alive, cap=cap)
+    else:
+        assert slowest_of(tuple(balance(costs, num_stages, memory=memory, kept=kept, alive=alive, cap=cap))) == best
+
+
 def test_a_cap_for_each_stage() -> None:
     assert balance([1, 1, 1, 1], 2, memory=[1, 1, 1, 1], cap=[1, 3]) == [1]
     with pytest.raises(ValueError, match="one for each of the 2 stages"):
