@@ -20,7 +20,7 @@ from typing import Literal, NamedTuple
 from partkit.cluster import Cluster, Link, clusters
 from partkit.figures.units import nbytes, seconds
 from partkit.tracing import KIND_CODE, Trace
-from partkit.tracing.replay import Durations
+from partkit.tracing.replay import Durations, has_cpu_times
 
 ClockChoice = Literal["wall", "virtual", "planned", "replayed"]
 NAMES: dict[str, str] = {"wall": "wall clock", "virtual": "virtual time", "planned": "planned time", "replayed": "replayed on ..."}
@@ -52,14 +52,15 @@ def clocks_of(trace: Trace) -> tuple[ClockChoice, ...]:
 
 
 def durations_of(trace: Trace) -> Durations:
-    """How long the computations of a trace take in virtual time: as stated, if it states any; else the CPU seconds of each rank.
+    """How long the computations of a trace take in virtual time: as stated, if it states any; else as noted of each rank's thread.
 
     Example:
         >>> durations_of(Trace(4, clock="virtual"))
         'stated'
     """
-    stated = trace.clock != "wall" or bool((trace.columns["kind"] == KIND_CODE["compute"]).any())
-    return "stated" if stated else "measured"
+    if trace.clock != "wall" or (trace.columns["kind"] == KIND_CODE["compute"]).any():
+        return "stated"
+    return "cpu" if has_cpu_times(trace) else "measured"
 
 
 def in_clock(trace: Trace, choice: ClockChoice, cluster: Cluster, durations: Durations | None = None) -> Trace:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -11,8 +13,10 @@ import numpy as np
 from partkit.tracing.events import KIND_CODE, RECORD, Columns, Kind
 from partkit.tracing.sights import Sight
 
-COLUMNS = ("rank", "kind", "start", "end", "peer", "nbytes", "seq", "tag", "span", "site", "group", "value", "waited")
+COLUMNS = ("rank", "kind", "start", "end", "peer", "nbytes", "seq", "tag", "span", "site", "group", "value", "waited", "done")
 """What `Recorder.add` keeps of an event, in this order."""
+CPU_CYCLE = 2**31
+"""Microseconds, 36 minutes, after which the count of a thread's work starts again from 0: differences stay right."""
 TEXT = {"tag", "span", "site", "group"}
 
 
@@ -29,17 +33,41 @@ class Batch(NamedTuple):
     """What the rank held and sent, if it is being recorded; times absolute."""
 
 
+class CpuClock:
+    """Shows for how many microseconds the thread that restarted it has used a core since then, modulo `CPU_CYCLE`; -1 to other threads.
+
+    Example:
+        >>> clock = CpuClock()
+        >>> before = clock.read()
+        >>> sum(range(100_000)) > 0 and clock.read() >= before >= 0
+        True
+    """
+
+    def __init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        """Show 0 from now on, to this thread."""
+        self._thread, self._begin = threading.get_ident(), time.thread_time_ns()
+
+    def read(self) -> int:
+        """Microseconds."""
+        return (time.thread_time_ns() - self._begin) // 1000 % CPU_CYCLE if threading.get_ident() == self._thread else -1
+
+
 class Recorder:
     """Collects the events of one rank.
 
     Args:
         rank: world rank.
         enabled: a recorder that is not enabled keeps nothing.
+        cpu: of a live rank: how much its thread has worked; asked once an event.
     """
 
-    def __init__(self, rank: int, *, enabled: bool = True) -> None:
+    def __init__(self, rank: int, *, enabled: bool = True, cpu: CpuClock | None = None) -> None:
         self.rank = rank
         self.enabled = enabled
+        self._cpu = cpu
         self._events: deque[tuple[Any, ...]] = deque()  # append and popleft are atomic: written by one thread, drained by another
         self._sights: deque[Sight] = deque()
         self._strings: dict[str, int] = {"": 0}
@@ -64,7 +92,8 @@ class Recorder:
         if self.enabled:
             if waited is None:
                 waited = start
-            self._events.append((self.rank, KIND_CODE[kind], start, end, peer, nbytes, seq, tag, span, site, group, value, waited))
+            done = 0 if self._cpu is None else self._cpu.read()
+            self._events.append((self.rank, KIND_CODE[kind], start, end, peer, nbytes, seq, tag, span, site, group, value, waited, done))
 
     def see(self, sight: Sight) -> None:
         """Note what the rank holds; time absolute."""
@@ -89,6 +118,8 @@ class Recorder:
 
     def reset(self) -> None:
         """Forget events, sights and strings: the next batch starts a new trace."""
+        if self._cpu is not None:
+            self._cpu.restart()
         self._events.clear()
         self._sights.clear()
         self._strings, self._sites = {"": 0}, {"": 0}

@@ -1,6 +1,7 @@
 """A recorded run on another cluster: the same messages and computations, other times, without running anything again.
 
     trace.replay(cluster)                            what would it have taken there?
+    live_trace.replay(cluster, "cpu")                each rank on a core of its own, its work as the machine needed for it
     live_trace.replay(cluster, "measured")           a live run's own durations between messages, on another network
 
 A trace holds what each rank did, in order: where it posted each message, where it began to wait for it, what it computed in
@@ -9,7 +10,11 @@ as a simulated run, and gives the same times as running there, to the last bit.
 
     trace     how the order is known                                 durations
     virtual   columns ``begun`` and ``done``: places in the list     stated, or FLOPs and bytes over the other devices' rates
-    wall      the times themselves                                   stated; "measured": the time between messages too
+    wall      the times themselves                                   stated; "cpu", "measured": what lies between messages too
+
+Four live ranks on two cores take turns, so the time between two messages of a rank holds the work of others. The seconds for which
+its own thread had a core do not: "cpu" takes those, noted at the end of each event, spread over the time between messages. They
+still feel the crowd a little, in the caches. What ``comm.compute`` states counts as stated in each of the three.
 
 What a replay can't know: a program that asks what time it is, or takes whatever message comes first, might have done something
 else there. Cost: a few microseconds an event.
@@ -17,18 +22,19 @@ else there. Cost: a few microseconds an event.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Literal, NamedTuple, Protocol
+from collections.abc import Callable, Iterator
+from typing import Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from partkit.tracing.events import KIND_CODE, Columns
+from partkit.tracing.recorder import CPU_CYCLE
 from partkit.tracing.table import Trace
 from partkit.virtual_time import Computation, Engine, Entry, Network, Side
 from partkit.virtual_time.program import meet
 
-Durations = Literal["stated", "measured"]
+Durations = Literal["stated", "cpu", "measured"]
 SEND, RECV, COMPUTE = KIND_CODE["send"], KIND_CODE["recv"], KIND_CODE["compute"]
 COUNTED = 1
 """``seq`` of a computation that was told in FLOPs and bytes; of one that was told in seconds it is 0."""
@@ -59,14 +65,16 @@ def replay(trace: Trace, cluster: Hardware, durations: Durations = "stated") -> 
     Args:
         trace: of a run that is over, or goes on: then of what has been received on both sides.
         cluster: links and devices.
-        durations: what lies between messages. "stated": what ``comm.compute`` said, and nothing else. "measured": of a live run
-            also the time that went by between messages, on the machine it ran on.
+        durations: what lies between messages. "stated": what ``comm.compute`` said, and nothing else. "cpu": of a live run also
+            the seconds for which a rank's thread worked. "measured": the time that went by, on the machine it ran on.
 
     Raises:
-        ValueError: ``durations`` is unknown, or the cluster has no room for so many ranks.
+        ValueError: ``durations`` is unknown, or not noted in the trace; or the cluster has no room for so many ranks.
     """
-    if durations not in ("stated", "measured"):
-        raise ValueError(f"replay(durations={durations!r}): durations is 'stated' or 'measured'")
+    if durations not in get_args(Durations):
+        raise ValueError(f"replay(durations={durations!r}): durations is one of {', '.join(map(repr, get_args(Durations)))}")
+    if durations == "cpu" and trace.clock == "wall" and len(trace) and not has_cpu_times(trace):
+        raise ValueError("replay(durations='cpu'): nobody noted in this trace how long threads worked; take 'stated' or 'measured'")
     rows = trace.columns.copy()
     sides = _sides(trace, rows)
     engine = Engine(trace.size, cluster.network(trace.size))
@@ -124,9 +132,11 @@ def _by_time(trace: Trace, rows: Columns, own: npt.NDArray[np.int64], sides: dic
     entries: list[Entry] = []
     begun, done, waited = (np.zeros(len(own), dtype=np.int64) for _ in range(3))
     ends, counts = [0.0], [0]  # how many entries were done by when
-    for moment in sorted(_moments(rows, own, sides)):
-        if durations == "measured" and moment.start > ends[-1]:
-            entries.append(moment.start - ends[-1])
+    moments = sorted(_moments(rows, own, sides))
+    spent = _spending(rows[own], moments, durations)
+    for moment in moments:
+        if (between := spent(ends[-1], moment.start)) > 0:
+            entries.append(between)
         row = int(own[moment.place])
         if moment.is_post:
             begun[moment.place] = len(entries)
@@ -146,6 +156,35 @@ def _by_time(trace: Trace, rows: Columns, own: npt.NDArray[np.int64], sides: dic
             for column, found in (("start", begun), ("waited", waited), ("end", done)):
                 found[place] = counts[int(np.searchsorted(ends, rows[column][row], side="right")) - 1]
     return Program(entries, begun, done, waited)
+
+
+def _spending(own: Columns, moments: list[_Moment], durations: Durations) -> Callable[[float, float], float]:
+    """How much of a rank's time from one moment to another counts.
+
+    CPU seconds are known at the end of each event only. What was used between two such ends is spread evenly over the time between
+    messages and stated computations that lies between them (``free``).
+    """
+    if durations == "stated":
+        return lambda start, end: 0.0
+    if durations == "measured":
+        return lambda start, end: end - start
+    noted = own[own["done"] >= 0]
+    noted = noted[np.argsort(noted["end"], kind="stable")]
+    used = np.cumsum(np.diff(noted["done"], prepend=0) % CPU_CYCLE) * 1e-6
+    taken = [moment[:2] for moment in moments if not moment.is_post]
+    edges, length = np.array(taken).reshape(-1), np.array([end - start for start, end in taken])
+    before = np.stack([np.cumsum(length) - length, np.cumsum(length)], axis=1).reshape(-1)
+
+    def free(times: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        return times - np.interp(times, edges, before) if len(edges) else times
+
+    known = np.concatenate(([0.0], free(noted["end"])))
+    return lambda start, end: float(np.diff(np.interp(free(np.array([start, end])), known, np.concatenate(([0.0], used))))[0])
+
+
+def has_cpu_times(trace: Trace) -> bool:
+    """Whether ranks noted how long their threads worked."""
+    return trace.clock == "wall" and bool((trace.columns["done"] > 0).any())
 
 
 def _moments(rows: Columns, own: npt.NDArray[np.int64], sides: dict[int, Side]) -> Iterator[_Moment]:

@@ -51,8 +51,8 @@ class Timeline(LiveView):
         clock: in which the run is shown once it is over: "wall", "virtual", "replayed" (live ranks); "virtual", "replayed" (simulated
             ranks); "planned" (a plan). By default the run's own.
         cluster: for the virtual time of live ranks, and where replays begin; by default the world's own, or else ``pk.clusters.LAPTOP``.
-        durations: how long computations of live ranks take in virtual time: "stated", "measured" (`partkit.tracing.replay`); by
-            default as stated if the run states any.
+        durations: how long computations of live ranks take in virtual time: "stated", "cpu", "measured"
+            (`partkit.tracing.replay`); by default "stated" if the run states any, else "cpu".
         critical_path: outline what determines how long the run takes.
 
     Attributes:

@@ -30,7 +30,9 @@ from partkit.communicator import Communicator, RankContext, current
 from partkit.diagnosis import RankState, Status
 from partkit.mesh import Mesh
 from partkit.tracing import Recorder
+from partkit.tracing.recorder import CpuClock
 from partkit.transport.process_group import ProcessGroupTransport, c10d, gloo_group
+from partkit.worlds.awake import is_awake
 from partkit.worlds.cells import fresh_main
 from partkit.worlds.errors import pack_failure
 from partkit.worlds.gate import Gate
@@ -64,7 +66,7 @@ class Rank:
         self._control = control
         self._sending = threading.Lock()
         self._tasks: queue.SimpleQueue[Connect | Task | Leave] = queue.SimpleQueue()
-        self._recorder = Recorder(self.rank, enabled=False)
+        self._recorder = Recorder(self.rank, enabled=False, cpu=CpuClock())
         self._gate = Gate()
         self._context: RankContext | None = None
         self._comm: Communicator | None = None
@@ -182,7 +184,7 @@ class Rank:
 
     def _look(self, run: int) -> RankState:
         assert self._context is not None
-        state = self._context.state()
+        state = self._context.state()._replace(awake=is_awake())
         if self._expected == run:
             return state
         status: Status = "finished" if self._answered == run else "running"  # it may not even have heard of the run yet
