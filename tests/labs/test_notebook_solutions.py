@@ -14,7 +14,7 @@ from partkit import labs
 from tests.source import ROOT
 
 FOLDED = re.compile(r"<summary>A solution</summary>\s*```python\n(.*?)```", re.DOTALL)
-NOTEBOOKS = ("02-collectives-from-scratch", "03-what-does-it-cost")
+NOTEBOOKS = ("02-collectives-from-scratch", "03-what-does-it-cost", "05-fill-the-bubble")
 CHECKS = {
     "my_broadcast": lambda learner, world: labs.check_broadcast(learner, world),
     "my_all_gather": lambda learner, world: labs.check_all_gather(learner, world),
@@ -22,6 +22,7 @@ CHECKS = {
     "my_all_to_all": lambda learner, world: labs.check_all_to_all(learner, world),
     "my_all_reduce": lambda learner, world: labs.check_doubling(learner, world),
     "my_seconds": lambda learner, world: labs.check_cost(learner),
+    "my_one_f_one_b": lambda learner, world: labs.check_one_f_one_b(learner),
 }
 
 
@@ -39,7 +40,7 @@ SOLUTIONS = [code for cell in cells("markdown") for code in FOLDED.findall(cell[
 
 def function_of(code: str) -> tuple[str, Any]:
     """The function that a solution defines, and its name."""
-    names: dict[str, Any] = {"torch": torch, "pk": pk, "__name__": "__main__"}
+    names: dict[str, Any] = {"torch": torch, "pk": pk, "pp": pk.pipeline_parallel, "__name__": "__main__"}
     exec(code, names)
     name = re.findall(r"^def (my_\w+)", code, re.MULTILINE)[0]
     return name, names[name]
