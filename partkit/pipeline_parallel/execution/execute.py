@@ -13,6 +13,7 @@ it is over. Between two stages on one rank nothing is sent: the next takes what 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from torch import Tensor
 
@@ -22,6 +23,43 @@ from partkit.pipeline_parallel.execution.receipts import receipts
 from partkit.pipeline_parallel.execution.stage import Stage
 from partkit.pipeline_parallel.rules import gives, needs, receiver, sender
 from partkit.pipeline_parallel.schedule import Schedule
+
+
+class Task(NamedTuple):
+    """An action with all that the schedule says about it, looked up once for all steps."""
+
+    action: Action
+    name: str
+    """Of the span; of a message, the one that its SEND gives it."""
+    microbatch: int
+    makes: Action
+    """Under which what it makes is put aside; of a SEND, what it takes from there."""
+    waits_for: tuple[Action, ...]
+    """What it needs of other stages."""
+    receipts: tuple[Action, ...]
+    """SENDs that are over once that is there."""
+    peer: int
+    """Of a message: the rank on the other side."""
+
+
+def task_of(action: Action, schedule: Schedule, receipts: tuple[Action, ...] = ()) -> Task:
+    """All that ``schedule`` says about ``action``.
+
+    Example:
+        >>> from partkit.pipeline_parallel import add_communication, one_f_one_b
+        >>> task = task_of(Action.parse("1B0"), add_communication(one_f_one_b(3, 4)))
+        >>> task.makes, task.waits_for
+        (1I0, (1RECV_B0,))
+    """
+    name, makes, peer = str(action), gives(action)[0], -1
+    if action.kind in ("SEND_F", "SEND_B"):
+        makes = Action(action.stage, "F" if action.kind == "SEND_F" else "I", action.microbatch)
+        peer = schedule.placement[receiver(action).stage]
+    elif action.kind in ("RECV_F", "RECV_B"):
+        name, peer = str(sender(action)), schedule.placement[sender(action).stage]
+    needed = needs(action, schedule.num_stages, schedule.placement) if action.kind in ("F", "B", "I") else ()
+    foreign = tuple(need for need in needed if need.kind in MESSAGES or need.stage != action.stage)
+    return Task(action, name, action.microbatch or 0, makes, foreign, receipts, peer)
 
 
 class Executor:
@@ -41,84 +79,67 @@ class Executor:
 
     def __init__(self, schedule: Schedule, comm: Communicator, stages: Mapping[int, Stage], step: Callable[[int], None] = lambda stage: None) -> None:
         self._comm, self._stages, self._step = comm, stages, step
-        self._placement, self._num_stages = schedule.placement, schedule.num_stages
-        self._actions = flat(schedule.ranks[comm.rank])
-        self._receipts = receipts(schedule, comm.rank)
-        self._waits_for = {action: self._foreign_needs(action) for action in self._actions if action.kind in ("F", "B", "I")}
+        found = receipts(schedule, comm.rank)
+        self._tasks = [task_of(action, schedule, found.get(action, ())) for action in flat(schedule.ranks[comm.rank])]
 
     def run(self) -> None:
         """Do all that the list says."""
         self._arriving: dict[Action, list[Pending]] = {}
         self._sent: dict[Action, list[Pending]] = {}
         self._made: dict[Action, list[Tensor]] = {}
-        for action in self._actions:
-            self.METHODS[action.kind](self, action)
+        for task in self._tasks:
+            self.METHODS[task.action.kind](self, task)
         for send in list(self._sent):
             self._wait(send)
 
     # -- computations --------------------------------------------------------------------------------------------
 
-    def _forward(self, action: Action) -> None:
-        stage, i = self._of(action)
-        inputs = self._take(action) if self._waits_for[action] else stage.first_inputs(i)
-        with self._comm.span(str(action)):
-            self._made[action] = stage.forward(i, inputs)
+    def _forward(self, task: Task) -> None:
+        stage = self._stages[task.action.stage]
+        inputs = self._take(task) if task.waits_for else stage.first_inputs(task.microbatch)
+        with self._comm.span(task.name):
+            self._made[task.makes] = stage.forward(task.microbatch, inputs)
 
-    def _backward(self, action: Action) -> None:
-        stage, i = self._of(action)
-        gradients = self._take(action)
-        with self._comm.span(str(action)):
-            self._made[gives(action)[0]] = stage.backward(i, gradients)
+    def _backward(self, task: Task) -> None:
+        gradients = self._take(task)
+        with self._comm.span(task.name):
+            self._made[task.makes] = self._stages[task.action.stage].backward(task.microbatch, gradients)
 
-    def _backward_input(self, action: Action) -> None:
-        stage, i = self._of(action)
-        gradients = self._take(action)
-        with self._comm.span(str(action)):
-            self._made[action] = stage.backward_input(i, gradients)
+    def _backward_input(self, task: Task) -> None:
+        gradients = self._take(task)
+        with self._comm.span(task.name):
+            self._made[task.makes] = self._stages[task.action.stage].backward_input(task.microbatch, gradients)
 
-    def _backward_weight(self, action: Action) -> None:
-        stage, i = self._of(action)
-        with self._comm.span(str(action)):
-            stage.backward_weight(i)
+    def _backward_weight(self, task: Task) -> None:
+        with self._comm.span(task.name):
+            self._stages[task.action.stage].backward_weight(task.microbatch)
 
-    def _optimizer_step(self, action: Action) -> None:
-        with self._comm.span(str(action)):
-            self._step(action.stage)
+    def _optimizer_step(self, task: Task) -> None:
+        with self._comm.span(task.name):
+            self._step(task.action.stage)
 
     # -- messages ------------------------------------------------------------------------------------------------
 
-    def _send(self, action: Action) -> None:
-        made = Action(action.stage, "F" if action.kind == "SEND_F" else "I", action.microbatch)
-        dst = self._placement[receiver(action).stage]
-        tensors = self._made.pop(made)
-        self._sent[action] = [self._comm.isend(x, dst, tag) for x, tag in zip(tensors, tags(action, len(tensors)), strict=True)]
+    def _send(self, task: Task) -> None:
+        tensors = self._made.pop(task.makes)
+        self._sent[task.action] = [self._comm.isend(x, task.peer, tag) for x, tag in zip(tensors, tags(task.name, len(tensors)), strict=True)]
 
-    def _receive(self, action: Action) -> None:
-        stage, i = self._of(action)
-        source = sender(action)
-        buffers = stage.buffers(i) if action.kind == "RECV_F" else stage.gradient_buffers(i)
-        src = self._placement[source.stage]
-        self._arriving[action] = [self._comm.irecv(x, src, tag) for x, tag in zip(buffers, tags(source, len(buffers)), strict=True)]
+    def _receive(self, task: Task) -> None:
+        stage = self._stages[task.action.stage]
+        buffers = stage.buffers(task.microbatch) if task.action.kind == "RECV_F" else stage.gradient_buffers(task.microbatch)
+        self._arriving[task.action] = [self._comm.irecv(x, task.peer, tag) for x, tag in zip(buffers, tags(task.name, len(buffers)), strict=True)]
 
-    def _nothing(self, action: Action) -> None:
+    def _nothing(self, task: Task) -> None:
         """Parameters are not sharded here: there is nothing to gather, drop or reduce."""
 
     # -- helpers -------------------------------------------------------------------------------------------------
 
-    def _of(self, action: Action) -> tuple[Stage, int]:
-        assert action.microbatch is not None, "validated"
-        return self._stages[action.stage], action.microbatch
-
-    def _foreign_needs(self, action: Action) -> tuple[Action, ...]:
-        """What it needs of other stages."""
-        return tuple(need for need in needs(action, self._num_stages, self._placement) if need.kind in MESSAGES or need.stage != action.stage)
-
-    def _take(self, action: Action) -> list[Tensor]:
-        """What another stage has made for ``action``; nothing if it needs none."""
+    def _take(self, task: Task) -> list[Tensor]:
+        """What another stage has made for the task; nothing if it needs none."""
         taken: list[Tensor] = []
-        for need in self._waits_for[action]:
+        for need in task.waits_for:
             taken = self._made.pop(need) if need in self._made else [message.wait() for message in self._arriving.pop(need)]
-        for send in self._receipts.get(action, ()):
+        for send in task.receipts:
             self._wait(send)
         return taken
 
@@ -126,7 +147,7 @@ class Executor:
         for message in self._sent.pop(send):
             message.wait()
 
-    METHODS: Mapping[str, Callable[[Executor, Action], None]] = {
+    METHODS: Mapping[str, Callable[[Executor, Task], None]] = {
         "F": _forward,
         "B": _backward,
         "I": _backward_input,
@@ -142,11 +163,11 @@ class Executor:
     }
 
 
-def tags(send: Action, num_tensors: int) -> list[str]:
+def tags(name: str, num_tensors: int) -> list[str]:
     """The tag of each tensor of a message.
 
     Example:
-        >>> tags(Action.parse("0SEND_F3"), 3)
+        >>> tags("0SEND_F3", 3)
         ['0SEND_F3', '0SEND_F3.1', '0SEND_F3.2']
     """
-    return [str(send) if number == 0 else f"{send}.{number}" for number in range(num_tensors)]
+    return [name if number == 0 else f"{name}.{number}" for number in range(num_tensors)]
