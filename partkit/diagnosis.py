@@ -39,8 +39,8 @@ class Diagnosis(NamedTuple):
 
 
 def is_stuck(states: Sequence[RankState]) -> bool:
-    """True if no rank can ever move: all blocked or finished, at least one blocked, and no send meets its receive."""
-    return any(s.status == "blocked" for s in states) and all(s.status != "running" for s in states) and not _in_flight(states)
+    """True if no rank can ever move: all blocked or finished, at least one blocked, no send meets its receive, nobody stirs."""
+    return any(s.status == "blocked" for s in states) and all(s.status != "running" and not s.awake for s in states) and not _in_flight(states)
 
 
 def explain(states: Sequence[RankState]) -> Diagnosis:
@@ -72,8 +72,9 @@ def late(states: Sequence[RankState], seconds: float) -> Diagnosis:
 
 
 def _in_flight(states: Sequence[RankState]) -> bool:
-    sends = {(s.rank, o.peer, o.wire) for s in states for o in s.posted if o.op == "send"}
-    return any((o.peer, s.rank, o.wire) in sends for s in states for o in s.posted if o.op == "recv")
+    """Whether a message that somebody waits for has been posted on its other side, too. Those that nobody waits for yet set nobody free."""
+    by_rank = {state.rank: state for state in states}
+    return any(state.blocked_on is not None and _has_met(state.blocked_on, state.rank, by_rank) for state in states)
 
 
 def _backward(states: Mapping[int, RankState]) -> Diagnosis | None:
@@ -142,14 +143,20 @@ def _side_by_side(suspects: Suspects, states: Mapping[int, RankState], ranks: Se
 
 
 def _unlike(states: Mapping[int, RankState]) -> Diagnosis | None:
-    for state in states.values():
-        for mine in state.posted:
-            for theirs in states[mine.peer].posted if mine.op == "send" and mine.peer in states else ():
+    """A send and a receive of the same two ranks that have met nothing, and not each other."""
+    single = {rank: [own for own in state.posted if not _has_met(own, rank, states)] for rank, state in states.items()}
+    for rank, state in states.items():
+        for mine in single[rank]:
+            for theirs in single.get(mine.peer, ()) if mine.op == "send" else ():
                 same_step = mine.tag == theirs.tag or not _same_call(state, states[mine.peer])  # other steps of a collective wait, too
-                if theirs.op == "recv" and theirs.peer == state.rank and same_step:
-                    reason = f"a send and a receive that do not fit:\n  rank {state.rank}: {mine}\n  rank {mine.peer}: {theirs}"
-                    return Diagnosis("unlike", (state.rank, mine.peer), reason)
+                if theirs.op == "recv" and theirs.peer == rank and same_step:
+                    reason = f"a send and a receive that do not fit:\n  rank {rank}: {mine}\n  rank {mine.peer}: {theirs}"
+                    return Diagnosis("unlike", (rank, mine.peer), reason)
     return None
+
+
+def _has_met(operation: Operation, rank: int, states: Mapping[int, RankState]) -> bool:
+    return operation.peer in states and any(operation.meets(rank, other, operation.peer) for other in states[operation.peer].posted)
 
 
 def _same_call(one: RankState, other: RankState) -> bool:

@@ -82,6 +82,13 @@ class Operation(NamedTuple):
     site: str
     wire: str = ""
     """What must be equal on both sides for them to meet."""
+    number: int = 0
+    """Messages that are alike meet in the order in which they were posted: its place among them."""
+
+    def meets(self, rank: int, other: Operation, other_rank: int) -> bool:
+        """Whether the two, posted by these ranks, are the two sides of one message."""
+        sides = self.op != other.op and self.peer == other_rank and other.peer == rank
+        return sides and (self.wire, self.number) == (other.wire, other.number)
 
     def __str__(self) -> str:
         where = "to" if self.op == "send" else "from"
@@ -109,6 +116,8 @@ class RankState(NamedTuple):
     """Movements whose backward it has not run."""
     calls: tuple[Call, ...] = ()
     """The collectives that it has entered last, oldest first."""
+    awake: bool = False
+    """Whether it has something to do although it waits: a message may have arrived, and no core is free to take it."""
 
 
 def name_ranks(ranks: Sequence[int]) -> str:

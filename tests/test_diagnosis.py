@@ -41,10 +41,39 @@ def test_stuck_means_that_nobody_can_ever_move(states: list[RankState], stuck: b
     assert is_stuck(states) is stuck
 
 
+def test_who_has_something_to_do_is_not_stuck() -> None:
+    """On a crowded machine a message may have arrived, and its receiver stands in line for a core."""
+    assert is_stuck([done(0), wait(1, "recv", 0)])
+    assert not is_stuck([done(0), wait(1, "recv", 0)._replace(awake=True)])
+    assert not is_stuck([done(0)._replace(awake=True), wait(1, "recv", 0)])
+
+
 def test_a_message_posted_behind_the_wait_counts_as_on_its_way() -> None:
     posted = Operation("send", 1, "", "float32[4]", "", "w")
     sender = wait(0, "recv", 1, tag="other")._replace(posted=(posted,))
     assert not is_stuck([sender, wait(1, "recv", 0, wire="w")])
+
+
+def test_a_message_that_both_have_posted_and_nobody_waits_for_yet_sets_nobody_free() -> None:
+    """It may well have arrived; the ranks wait for something else."""
+    sent, received = Operation("send", 1, "", "float32[4]", "", "w"), Operation("recv", 0, "", "float32[4]", "", "w")
+    stuck = [wait(0, "send", 1, tag="a"), wait(1, "send", 0, tag="b")]
+    assert is_stuck([stuck[0]._replace(posted=(sent, *stuck[0].posted)), stuck[1]._replace(posted=(received, *stuck[1].posted))])
+
+
+def test_messages_that_are_alike_meet_in_their_order() -> None:
+    first, second = (Operation("recv", 0, "", "float32[4]", "", "w", number) for number in (0, 1))
+    sent = Operation("send", 1, "", "float32[4]", "", "w", 0)
+    receiver = RankState(1, "blocked", second, (first, second))
+    sender = RankState(0, "blocked", Operation("recv", 1, "", "int64[]", "", "other"), (sent,))
+    assert is_stuck([sender, receiver])
+    assert not is_stuck([sender._replace(posted=(sent, sent._replace(number=1))), receiver])
+
+
+def test_what_has_met_is_not_called_unlike() -> None:
+    sent, received = Operation("send", 1, "", "float32[4]", "", "w"), Operation("recv", 0, "", "float32[4]", "", "w")
+    stuck = [wait(0, "send", 1, tag="a"), wait(1, "send", 0, tag="b")]
+    assert explain([stuck[0]._replace(posted=(sent, *stuck[0].posted)), stuck[1]._replace(posted=(received, *stuck[1].posted))]).code == "cycle"
 
 
 def test_different_calls_are_laid_side_by_side_equal_ones_folded() -> None:

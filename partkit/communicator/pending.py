@@ -37,6 +37,7 @@ class Pending:
         "_context",
         "_group",
         "_kind",
+        "_number",
         "_peer",
         "_ranks",
         "_seq",
@@ -76,8 +77,12 @@ class Pending:
         call = context.call
         if call is None:
             self._site, wire, self._version = call_site(), f"{group}||{tag}", _version(tensor) if kind == "send" else None
+            alike = (kind, peer, wire, tensor.dtype, tensor.numel())
+            self._number = context.num_alike[alike]
+            context.num_alike[alike] += 1
         else:  # the algorithms of collectives are held to what they may change by tests
             self._site, wire, self._version = call.site, f"{group}|{call.name} {call.what} {call.number}|{tag}", None
+            self._number = 0
         self._wire = wire
         if context.recorder.enabled:
             counted = (kind, peer, tag, group)
@@ -155,7 +160,8 @@ class Pending:
     def operation(self) -> Operation:
         """The message in words, for the supervisor."""
         side: Literal["send", "recv"] = "send" if self._kind == "send" else "recv"
-        return Operation(side, self._peer, self._tag, describe(self.tensor), self._site, f"{self._wire}|{self.tensor.dtype}|{self.tensor.numel()}")
+        wire = f"{self._wire}|{self.tensor.dtype}|{self.tensor.numel()}"
+        return Operation(side, self._peer, self._tag, describe(self.tensor), self._site, wire, self._number)
 
     @property
     def operations(self) -> tuple[Operation, ...]:

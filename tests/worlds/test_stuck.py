@@ -253,9 +253,18 @@ def backwards_in_a_pipeline(comm: Communicator) -> None:
             comm.send(torch.ones(1), 0, "gradient")
 
 
+def overlapped_and_another_collective(comm: Communicator) -> None:
+    """The message has arrived, but both wait for it only after a collective, in which they do not agree."""
+    pending = comm.isend(torch.ones(2), 1) if comm.rank == 0 else comm.irecv(torch.empty(2), 0) if comm.rank == 1 else None
+    all_reduce(torch.ones(2 if comm.rank == 0 else 1), comm)
+    if pending is not None:
+        pending.wait()
+
+
 @pytest.mark.parametrize(
     ("hang", "code", "words"),
     [
+        (overlapped_and_another_collective, "mismatch", "rank 0: its call differs from that of ranks 1-3"),
         (ring_of_sends, "cycle", "rank 0 waits in send float32[1] to rank 1"),
         (from_the_wrong_side, "cycle", "rank 0 waits in recv float32[1] from rank 1"),
         (one_never_sends, "alone", "rank 0 waits in recv float32[1] from rank 3 at test_stuck.py; rank 3 has finished"),
@@ -270,7 +279,7 @@ def backwards_in_a_pipeline(comm: Communicator) -> None:
         (backwards_in_a_pipeline, "cycle", "with tag 'gradient'"),
     ],
 )
-def test_twelve_ways_to_hang_each_explained(world4: World, hang: Callable[[Communicator], None], code: str, words: str) -> None:
+def test_thirteen_ways_to_hang_each_explained(world4: World, hang: Callable[[Communicator], None], code: str, words: str) -> None:
     found, _, text = stuck(world4, hang)
     assert (found, words in text) == (code, True), f"{found}: {text}"
 
