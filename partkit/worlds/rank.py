@@ -33,7 +33,6 @@ from partkit.tracing import Recorder
 from partkit.tracing.recorder import CpuClock
 from partkit.transport.process_group import ProcessGroupTransport, c10d, gloo_group
 from partkit.worlds.awake import is_awake
-from partkit.worlds.awake import is_awake
 from partkit.worlds.cells import fresh_main
 from partkit.worlds.errors import pack_failure
 from partkit.worlds.gate import Gate
