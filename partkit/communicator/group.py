@@ -182,7 +182,8 @@ class Communicator:
             yield
         finally:
             context.span = outer
-            context.recorder.add("span", start, context.transport.now(), tag=name, span=outer, site=call_site(), group=self.name)
+            if context.recorder.enabled:  # finding the line costs more than all the rest
+                context.recorder.add("span", start, context.transport.now(), tag=name, span=outer, site=call_site(), group=self.name)
 
     def compute(self, name: str, *, seconds: float | None = None, flops: float = 0.0, bytes: float = 0.0, dtype: str = "float32") -> None:
         """Stand in for a computation: the rank is busy for as long as it takes, nothing is computed.

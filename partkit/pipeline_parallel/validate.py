@@ -61,6 +61,10 @@ class InvalidSchedule(ValueError):
         more = len(self.violations) - 10
         super().__init__(f"this schedule can't run:\n{shown}" + (f"\n  and {more} more" if more > 0 else ""))
 
+    def __reduce__(self) -> tuple[type[InvalidSchedule], tuple[list[Violation]]]:
+        """How it travels from a rank to the notebook: by its reasons, not by its text."""
+        return InvalidSchedule, (self.violations,)
+
 
 def violations(schedule: Schedule, *, costs: Costs = UNIT, memory_cap: float | None = None, blocking: bool = False) -> list[Violation]:
     """Everything that is wrong with ``schedule``; empty if it can run.

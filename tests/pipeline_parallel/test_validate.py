@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 
 import pytest
@@ -136,3 +137,9 @@ def test_a_schedule_that_is_not_complete_yet_can_be_played_as_far_as_it_goes() -
     assert simulate(Schedule.parse("rank 0: 0F0 0F1\nrank 1: 1F0 1B0")).makespan == 4
     with pytest.raises(InvalidSchedule, match="missing: 0B0"):
         add_communication(Schedule.parse("rank 0: 0F0 0F1\nrank 1: 1F0 1B0"))
+
+
+def test_the_error_travels_between_processes() -> None:
+    error = InvalidSchedule(violations(Schedule.parse("rank 0: 0F0\nrank 1: 1F0 1B0")))
+    again = pickle.loads(pickle.dumps(error))
+    assert again.violations == error.violations and str(again) == str(error) and "0B0 is missing" in str(again)
