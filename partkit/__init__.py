@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from partkit.counting import Memory as Memory
     from partkit.data_parallel import DataParallel as DataParallel
     from partkit.figures.operations import operation_table as operation_table
+    from partkit.figures.wait_for import WaitFor as WaitFor
     from partkit.mesh import Mesh as Mesh
     from partkit.pipeline_parallel.execution import PipelineParallel as PipelineParallel
     from partkit.recording import record as record
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from partkit.tracing import Event as Event
     from partkit.tracing import Trace as Trace
     from partkit.watching import watch as watch
+    from partkit.widgets.cluster_view import ClusterView as ClusterView
     from partkit.widgets.comm_matrix import CommMatrix as CommMatrix
     from partkit.widgets.cost_explorer import CostExplorer as CostExplorer
     from partkit.widgets.curve import Curve as Curve
@@ -68,6 +70,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Cluster": "partkit.cluster",
+    "ClusterView": "partkit.widgets.cluster_view",
     "clusters": "partkit.cluster",
     "CommMatrix": "partkit.widgets.comm_matrix",
     "Communicator": "partkit.communicator",
@@ -90,6 +93,7 @@ _HOME = {
     "StageMap": "partkit.widgets.stage_map",
     "Timeline": "partkit.widgets.timeline",
     "Trace": "partkit.tracing",
+    "WaitFor": "partkit.figures.wait_for",
     "World": "partkit.worlds.world",
     "all_gather": "partkit.collectives.all_gather",
     "all_reduce": "partkit.collectives.all_reduce",

@@ -53,7 +53,7 @@ def show(chromium_browser: Browser) -> Iterator[Callable[..., Page]]:
         page = contexts[-1].new_page()
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.set_content(html(widget, style=style, **changes))
-        page.wait_for_selector("canvas[data-painted]")
+        page.wait_for_selector(".pk-over[data-painted]")
         return page
 
     yield open_page
