@@ -20,6 +20,7 @@ doing at the moment, which is what the supervisor asks when nothing moves.
 """
 
 from partkit.communicator.context import RankContext as RankContext
+from partkit.communicator.context import at_one_line as at_one_line
 from partkit.communicator.group import Communicator as Communicator
 from partkit.communicator.group import NotInGroup as NotInGroup
 from partkit.communicator.group import current as current

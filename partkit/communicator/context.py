@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from partkit.cluster import Cluster
+from partkit.communicator.naming import call_site
 from partkit.diagnosis import Call, Due, Operation, RankState
 from partkit.tracing import Recorder
 from partkit.transport.base import Transport
 
 if TYPE_CHECKING:
     from partkit.communicator.exchange import Opened
+    from partkit.communicator.group import Communicator
 
 KEPT_CALLS = 32
 """Of the collectives that a rank has entered, so many of the last are remembered, for whoever explains why it stands still."""
@@ -43,6 +46,7 @@ class RankContext:
 
     Attributes:
         span: the open spans and collectives, outermost first: ``step/backward``.
+        site: the user's line that is running, where it has been looked up for all that follows (`at_one_line`).
         call: the innermost collective call that this rank is inside of.
         calls: the collectives that it has entered last.
         gate: where sends can be held; None if nobody could let them go.
@@ -56,6 +60,7 @@ class RankContext:
         self.recorder = recorder
         self.cluster = Cluster() if cluster is None else cluster
         self.span = ""
+        self.site = ""
         self.call: Call | None = None
         self.calls: deque[Call] = deque(maxlen=KEPT_CALLS)
         self.gate: Gate | None = None
@@ -80,12 +85,17 @@ class RankContext:
         self.pending.clear()
         self.due.clear()
         self.num_due.clear()
+        self.site = ""
         self.span, self.call, self.blocked_on, self.backward_of = "", None, None, None
         self.recorder.reset()
 
     def inside(self, name: str) -> str:
         """The path of a span called ``name`` that opens now."""
         return f"{self.span}/{name}" if self.span else name
+
+    def line_of_event(self) -> str:
+        """The user's line that is running; empty where nothing is recorded, since finding it costs more than all else about an event."""
+        return (self.site or call_site()) if self.recorder.enabled else ""
 
     def state(self) -> RankState:
         """What this rank is doing; may be called from another thread at any moment."""
@@ -102,3 +112,26 @@ class RankContext:
             due=tuple(self.due),
             calls=tuple(self.calls.copy()),
         )
+
+
+@contextmanager
+def at_one_line(comm: Communicator) -> Iterator[None]:
+    """Inside, messages and spans of this rank are said to come from the user's line that is running now: it is looked up once, not for each.
+
+    Example:
+        >>> import torch, partkit as pk
+        >>> def twice(comm):
+        ...     with at_one_line(comm):
+        ...         for _ in range(2):
+        ...             comm.sendrecv(torch.ones(1), 0, torch.empty(1), 0)
+        >>> with pk.SimulatedWorld(1) as world:
+        ...     results = world.run(twice)
+        ...     len({event.site for event in world.trace.events if event.kind == "send"})
+        1
+    """
+    context = comm._context
+    outer, context.site = context.site, context.site or call_site()
+    try:
+        yield
+    finally:
+        context.site = outer

@@ -182,8 +182,7 @@ class Communicator:
             yield
         finally:
             context.span = outer
-            if context.recorder.enabled:  # finding the line costs more than all the rest
-                context.recorder.add("span", start, context.transport.now(), tag=name, span=outer, site=call_site(), group=self.name)
+            context.recorder.add("span", start, context.transport.now(), tag=name, span=outer, site=context.line_of_event(), group=self.name)
 
     def compute(self, name: str, *, seconds: float | None = None, flops: float = 0.0, bytes: float = 0.0, dtype: str = "float32") -> None:
         """Stand in for a computation: the rank is busy for as long as it takes, nothing is computed.
@@ -218,8 +217,7 @@ class Communicator:
         Args:
             name: what it is; numbers of one name make one curve a rank.
             value: a number, or a tensor of one element.
-            site: the source line to name, ``file:line``; the caller's by default.
-            more: how many numbers that belong to the same moment follow.
+            site, more: for instruments: the source line, if not the caller's; how many numbers of the same moment follow.
         """
         context, now, site = self._context, self._context.transport.now(), call_site() if site is None else site
         context.recorder.add("metric", now, now, seq=more, tag=name, span=context.span, site=site, group=self.name, value=float(value))

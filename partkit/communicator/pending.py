@@ -76,7 +76,7 @@ class Pending:
         self.tensor = tensor
         call = context.call
         if call is None:
-            self._site, wire, self._version = call_site(), f"{group}||{tag}", _version(tensor) if kind == "send" else None
+            self._site, wire, self._version = context.site or call_site(), f"{group}||{tag}", _version(tensor) if kind == "send" else None
             alike = (kind, peer, wire, tensor.dtype, tensor.numel())
             self._number = context.num_alike[alike]
             context.num_alike[alike] += 1

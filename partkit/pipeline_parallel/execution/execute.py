@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from partkit.communicator import Communicator, Pending
+from partkit.communicator import Communicator, Pending, at_one_line
 from partkit.pipeline_parallel.action import MESSAGES, Action, flat
 from partkit.pipeline_parallel.execution.receipts import receipts
 from partkit.pipeline_parallel.execution.stage import Stage
@@ -87,10 +87,11 @@ class Executor:
         self._arriving: dict[Action, list[Pending]] = {}
         self._sent: dict[Action, list[Pending]] = {}
         self._made: dict[Action, list[Tensor]] = {}
-        for task in self._tasks:
-            self.METHODS[task.action.kind](self, task)
-        for send in list(self._sent):
-            self._wait(send)
+        with at_one_line(self._comm):
+            for task in self._tasks:
+                self.METHODS[task.action.kind](self, task)
+            for send in list(self._sent):
+                self._wait(send)
 
     # -- computations --------------------------------------------------------------------------------------------
 
