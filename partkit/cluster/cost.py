@@ -7,9 +7,16 @@ receives one at a time (one-port, full duplex), and a message begins when both s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from partkit.cluster.hardware import LOOPBACK, Link
+
+Numbers = NDArray[np.int64]
+Round = Sequence[tuple[int, int, int]] | Numbers
+"""Messages ``(src, dst, nbytes)``, as a list or as the rows of an array."""
 
 
 class Cost(NamedTuple):
@@ -30,7 +37,7 @@ class Cost(NamedTuple):
     """Time from the common start to the last end."""
 
     @staticmethod
-    def of_rounds(rounds: Iterable[Sequence[tuple[int, int, int]]], size: int, link: Link | Callable[[int, int], Link] = LOOPBACK) -> Cost:
+    def of_rounds(rounds: Iterable[Round], size: int, link: Link | Callable[[int, int], Link] = LOOPBACK) -> Cost:
         """The cost of an algorithm that is a list of rounds of messages ``(src, dst, nbytes)``.
 
         In a round, each rank sends at most one message and receives at most one, both at once; it goes on when both are
@@ -41,17 +48,24 @@ class Cost(NamedTuple):
             size: number of ranks.
             link: between any two ranks, or ``link(src, dst)`` where links differ.
         """
-        link_of = link if callable(link) else lambda src, dst: link
-        messages, sent, ready, steps = [0] * size, [0] * size, [0.0] * size, 0
+        messages, sent, ready, steps = np.zeros(size, int), np.zeros(size, int), np.zeros(size), 0
         for round_ in rounds:
-            begin = ready[:]
-            for src, dst, nbytes in round_:
+            if len(round_):
+                src, dst, nbytes = np.asarray(round_).T
                 messages[src] += 1
                 sent[src] += nbytes
-                end = max(begin[src], begin[dst]) + link_of(src, dst).seconds(nbytes)
-                ready[src], ready[dst] = max(ready[src], end), max(ready[dst], end)
-            steps += bool(round_)
-        return Cost(tuple(messages), tuple(sent), steps, max(ready))
+                end = np.maximum(ready[src], ready[dst]) + _seconds(link, src, dst, nbytes)
+                ready[src] = end  # later than before, as is each end of a message; a rank that does both goes on after the later
+                ready[dst] = np.maximum(ready[dst], end)
+                steps += 1
+        return Cost(tuple(messages.tolist()), tuple(sent.tolist()), steps, float(ready.max()))
+
+
+def _seconds(link: Link | Callable[[int, int], Link], src: Numbers, dst: Numbers, nbytes: Numbers) -> Any:
+    """Of each message of a round."""
+    if callable(link):
+        return [link(a, b).seconds(k) for a, b, k in zip(src.tolist(), dst.tolist(), nbytes.tolist(), strict=True)]
+    return link.latency + nbytes / link.bandwidth
 
 
 class CostFunction(Protocol):

@@ -145,6 +145,8 @@ def two_level_all_reduce(numel: int, itemsize: int, size: int, ranks_per_node: i
         *side_by_side([reduce_scatter_ring(pieces, ranks) + all_gather_ring(pieces, ranks) for ranks, pieces in across]),
         *side_by_side([all_gather_ring(chunk_bytes, node) for node in nodes]),
     ]
+    if inside == between:
+        return Cost.of_rounds(rounds, size, inside)
     return Cost.of_rounds(rounds, size, lambda src, dst: inside if src // ranks_per_node == dst // ranks_per_node else between)
 
 

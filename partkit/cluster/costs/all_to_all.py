@@ -18,6 +18,8 @@ from collections import deque
 from collections.abc import Sequence
 from heapq import heappop, heappush
 
+import numpy as np
+
 from partkit.cluster.cost import Cost, CostFunction, nothing
 from partkit.cluster.hardware import LOOPBACK, Link
 from partkit.partition import block_sizes
@@ -43,10 +45,11 @@ def bruck_all_to_all(numel: int, itemsize: int, size: int, link: Link = LOOPBACK
         >>> bruck_all_to_all(8, 1, size=4)[:3]
         ((2, 2, 2, 2), (8, 8, 8, 8), 2)
     """
-    blocks, rounds = [itemsize * n for n in block_sizes(numel, size)], []
+    blocks, ranks, rounds = itemsize * np.array(block_sizes(numel, size)), np.arange(size), []
     for far in (2**k for k in range((size - 1).bit_length())):
-        left = [i // far * far for i in range(size) if i & far]
-        rounds.append([(rank, (rank + far) % size, sum(blocks[(rank + i) % size] for i in left)) for rank in range(size)])
+        left = ranks[ranks & far > 0] // far * far
+        travels = blocks[(ranks[:, None] + left) % size].sum(axis=1)
+        rounds.append(np.stack([ranks, (ranks + far) % size, travels], axis=1))
     return Cost.of_rounds(rounds, size, link)
 
 

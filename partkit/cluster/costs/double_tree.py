@@ -15,10 +15,12 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from partkit.cluster.cost import Cost
+import numpy as np
+
+from partkit.cluster.cost import Cost, nothing
 from partkit.cluster.hardware import LOOPBACK, Link
 from partkit.cluster.segments import num_segments
-from partkit.double_tree import backwards, fill, messages
+from partkit.double_tree import fill, hops
 from partkit.partition import block_sizes
 
 MOST_SEGMENTS = 256
@@ -48,7 +50,15 @@ def double_tree_all_reduce(numel: int, itemsize: int, size: int, link: Link = LO
 
 @lru_cache(maxsize=1024)
 def _walked(numel: int, itemsize: int, size: int, segments: int, link: Link) -> Cost:
-    nbytes = [itemsize * n for n in block_sizes(numel, 2 * segments)]
-    down = messages(size, segments)
-    steps = [*backwards(down), *down]
-    return Cost.of_rounds([[(src, dst, nbytes[segment]) for src, dst, segment in step] for step in steps], size, link)
+    """The steps of `partkit.double_tree.messages`, each as rows of an array."""
+    if size == 1:
+        return nothing(size)
+    nbytes = itemsize * np.array(block_sizes(numel, 2 * segments))
+    parent, child, tree, start = np.array(hops(size)).T
+    down = []
+    for step in range(fill(size) + 2 * segments - 1):
+        number, waits = np.divmod(step - start, 2)
+        at = (waits == 0) & (number >= 0) & (number < segments)
+        down.append(np.stack([parent[at], child[at], nbytes[tree[at] * segments + number[at]]], axis=1))
+    up = [step[:, [1, 0, 2]] for step in reversed(down)]
+    return Cost.of_rounds([*up, *down], size, link)
