@@ -135,11 +135,11 @@ def pairwise_all_to_all(blocks: Blocks, received: Blocks, comm: Communicator) ->
     No step needs what an earlier one has brought, so all receives are posted at once: a sender never waits for a rank that is
     behind. Sends go one after the other, so that not everybody sends to the same rank.
     """
-    received[comm.rank].copy_(blocks[comm.rank])
-    shifts = [((comm.rank + step) % comm.size, (comm.rank - step) % comm.size) for step in range(1, comm.size)]
-    incoming = [comm.irecv(received[src], src, tag=f"pairwise {step}") for step, (_, src) in enumerate(shifts, start=1)]
-    for step, (dst, _) in enumerate(shifts, start=1):
-        comm.send(blocks[dst], dst, tag=f"pairwise {step}")
+    rank, size, outgoing, inboxes = comm.rank, comm.size, tuple(blocks), tuple(received)
+    incoming = [comm.irecv(inboxes[(rank - step) % size], (rank - step) % size, tag=f"pairwise {step}") for step in range(1, size)]
+    inboxes[rank].copy_(outgoing[rank])
+    for step in range(1, size):
+        comm.send(outgoing[(rank + step) % size], (rank + step) % size, tag=f"pairwise {step}")
     for message in incoming:
         message.wait()
 
@@ -150,14 +150,15 @@ def bruck_all_to_all(blocks: Blocks, received: Blocks, comm: Communicator) -> No
     What comes in for block i is meant for the rank that is as far on as the higher bits of i say, and has its size.
     """
     size, rank = comm.size, comm.rank
-    here = [blocks[(rank + i) % size] for i in range(size)]
+    views = tuple(blocks)
+    here = [*views[rank:], *views[:rank]]
     far = 1
     while far < size:
         travel = [i for i in range(size) if i & far]
         coming = [blocks.numels[(rank + i // (2 * far) * 2 * far) % size] for i in travel]
         inbox = blocks.flat.new_empty(sum(coming))
         comm.sendrecv(torch.cat([here[i] for i in travel]), (rank + far) % size, inbox, (rank - far) % size, tag=f"bruck {far}")
-        for i, block in zip(travel, torch.split(inbox, coming), strict=True):
+        for i, block in zip(travel, inbox.split_with_sizes(coming), strict=True):
             here[i] = block
         far *= 2
     torch.cat([here[(rank - src) % size] for src in range(size)], out=received.flat)

@@ -93,8 +93,9 @@ def tree_broadcast(x: Tensor, comm: Communicator) -> None:
     if comm.rank > 0:
         parent = binomial_parent(comm.rank)
         comm.recv(x, parent, tag=f"tree {comm.rank - parent}")
-    for child in reversed(binomial_children(comm.rank, comm.size)):
-        comm.send(x, child, tag=f"tree {child - comm.rank}")
+    children = reversed(binomial_children(comm.rank, comm.size))
+    for message in [comm.isend(x, child, tag=f"tree {child - comm.rank}") for child in children]:
+        message.wait()
 
 
 def chain_broadcast(x: Tensor, comm: Communicator) -> None:

@@ -34,7 +34,7 @@ class Ongoing:
         agreed = f"{describe(x) if what is None else what}, {detail}"
         self._call = Call(name, agreed, number, comm.ranks, call_site() if outer is None else outer.site, comm.name)
         self._context.calls.append(self._call)
-        self._tag, self._nbytes = f"{name}[{detail}]", x.numel() * x.element_size()
+        self._detail, self._nbytes = detail, x.nbytes
         self._span = self._context.span
         self._start = self._context.transport.now()
 
@@ -53,9 +53,9 @@ class Ongoing:
     def end(self) -> None:
         """Note it in the trace, from its begin to now."""
         call, context = self._call, self._context
-        context.recorder.add(
-            "collective", self._start, context.transport.now(), -1, self._nbytes, call.number, self._tag, self._span, call.site, self._comm.name
-        )
+        if context.recorder.enabled:
+            now, tag = context.transport.now(), f"{call.name}[{self._detail}]"
+            context.recorder.add("collective", self._start, now, -1, self._nbytes, call.number, tag, self._span, call.site, self._comm.name)
 
 
 class Collective(Ongoing):

@@ -106,16 +106,24 @@ class ProcessGroupTransport:
 
     def _send(self, tensor: Tensor, dst: int, number: int) -> Work:
         """To another rank."""
-        if _is_long(tensor):
+        work: Work
+        if 0 < tensor.nbytes <= SEGMENT:
+            work = self._group.send([tensor], dst, number)
+            return work
+        if tensor.nbytes:
             return _Segments([self._group.send([segment], dst, number) for segment in _segments(tensor)])
-        work: Work = self._group.send([_on_wire(tensor)], dst, number)
+        work = self._group.send([_one_byte(tensor)], dst, number)
         return work
 
     def _recv(self, buffer: Tensor, src: int, number: int) -> Work:
         """From another rank."""
-        if _is_long(buffer):
+        work: Work
+        if 0 < buffer.nbytes <= SEGMENT:
+            work = self._group.recv([buffer], src, number)
+            return work
+        if buffer.nbytes:
             return _Segments([self._group.recv([segment], src, number) for segment in _segments(buffer)])
-        work: Work = self._group.recv([_on_wire(buffer)], src, number)
+        work = self._group.recv([_one_byte(buffer)], src, number)
         return work
 
     def _combine(self, buffer: Tensor, src: int, number: int, combine: Combine, own: Tensor | None = None) -> Work:
@@ -134,9 +142,9 @@ class ProcessGroupTransport:
         return self._native[ranks]
 
 
-def _on_wire(tensor: Tensor) -> Tensor:
-    """What really travels: one byte for an empty tensor [2]."""
-    return tensor if tensor.numel() else torch.zeros(1, dtype=torch.uint8, device=tensor.device)
+def _one_byte(empty: Tensor) -> Tensor:
+    """What really travels for an empty tensor [2]."""
+    return torch.zeros(1, dtype=torch.uint8, device=empty.device)
 
 
 def _is_long(tensor: Tensor) -> bool:
