@@ -76,8 +76,8 @@ def all_reduce(x: Tensor, comm: Communicator, op: Op = "sum", algorithm: str = "
         algorithm: "naive", "reduce_broadcast", "ring", "recursive_doubling", "halving_doubling", "hierarchical", "double_tree",
             "native" (torch.distributed's own), or "auto".
         ranks_per_node: of "hierarchical": so many neighbouring ranks are a node; must divide the number of ranks. By default
-            the last axis of the world's mesh, if ``comm`` is a world with a mesh; else the largest divisor not above the square
-            root of the number of ranks.
+            the last axis of the world's mesh, if ``comm`` is a world with a mesh; else, and if "auto" has chosen, the largest
+            divisor not above the square root of the number of ranks, which is what the closed form reckons with.
 
     Returns:
         A new, contiguous tensor of the shape of ``x``. The explicit algorithms give the same bits on every rank.
@@ -95,6 +95,8 @@ def all_reduce(x: Tensor, comm: Communicator, op: Op = "sum", algorithm: str = "
     check_tensor("all_reduce", x)
     if ranks_per_node is not None and algorithm != "hierarchical":
         raise ValueError(f"all_reduce(ranks_per_node={ranks_per_node!r}, algorithm={algorithm!r}): only algorithm='hierarchical' has nodes")
+    if algorithm == "auto":
+        ranks_per_node = ranks_per_node_by_default(comm.size)
     algorithm = pick("all_reduce", algorithm, ALGORITHMS, comm, x.nbytes)
     check_op("all_reduce", x, op, algorithm)
     run, detail = ALGORITHMS[algorithm], f"{op}, {algorithm}"

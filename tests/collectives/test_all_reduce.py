@@ -25,6 +25,7 @@ from partkit.double_tree import fill
 from partkit.worlds.errors import RankError, RanksStuck
 from partkit.worlds.simulated import SimulatedWorld
 from partkit.worlds.world import World
+from tests.collectives.counted import assert_live_ranks_send_as_predicted
 from tests.collectives.inputs import LAYOUTS, bits, close, combinable, groups, new, same, serial, shapes, summand
 from tests.collectives.tables import cost_rows, value
 from tests.simulated import LINK, assert_costs, simulated
@@ -111,17 +112,12 @@ def test_messages_bytes_and_seconds_are_those_of_the_closed_form(size: int, algo
 @pytest.mark.live
 @pytest.mark.parametrize("algorithm", EXPLICIT)
 def test_live_ranks_send_the_same(live_world: Live, algorithm: str) -> None:
-    numels = [0, 1, 10, 30_000]
+    def call(x: torch.Tensor, comm: Communicator) -> object:
+        return all_reduce(x, comm, algorithm=algorithm)
+
     for size in (3, 4):
-        world = live_world(size)
-        world.run(lambda comm: [all_reduce(torch.ones(n, dtype=torch.float64), comm, algorithm=algorithm) for n in numels] and None)
-        costs = [ALL_REDUCE[algorithm](n, 8, size) for n in numels]
-        for rank in range(size):
-            assert world.trace.num_messages(rank) == sum(cost.messages[rank] for cost in costs)
-            assert world.trace.bytes_sent(rank) == sum(cost.bytes_sent[rank] for cost in costs)
         detail = f"sum, {algorithm}" + (f" in nodes of {ranks_per_node_by_default(size)}" if algorithm == "hierarchical" else "")
-        calls = [(e.nbytes, e.tag) for e in world.trace.events if e.kind == "collective" and e.rank == 1]
-        assert calls == [(8 * n, f"all_reduce[{detail}]") for n in numels]
+        assert_live_ranks_send_as_predicted(live_world(size), call, ALL_REDUCE[algorithm], f"all_reduce[{detail}]")
 
 
 @pytest.mark.parametrize("text", [module.__doc__, sys.modules["partkit.cluster.costs.all_reduce"].__doc__])
@@ -167,6 +163,16 @@ def test_nodes_are_the_last_axis_of_the_mesh_if_the_whole_world_reduces() -> Non
             "all_reduce[sum, hierarchical in nodes of 3]",
             "all_reduce[sum, hierarchical in nodes of 2]",
         ]
+
+
+def test_nodes_are_those_that_auto_reckoned_with_when_auto_has_chosen() -> None:
+    """On a mesh whose last axis is the whole world: what is run is what was chosen, and takes the time for which it was chosen."""
+    numel, chosen = 75_000, pk.choose("all_reduce", 300_000, 9, LINK)
+    assert chosen.best == "hierarchical"
+    with SimulatedWorld(pk.Mesh(dp=1, tp=9), pk.Cluster(link=LINK)) as world:
+        world.run(lambda comm: all_reduce(torch.ones(numel), comm))
+        assert next(e.tag for e in world.trace.events if e.kind == "collective") == "all_reduce[sum, hierarchical in nodes of 3]"
+        assert_costs(world.trace, ALL_REDUCE["hierarchical"](numel, 4, 9, LINK))
 
 
 # -- what can be combined how ----------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from partkit.partition import block_sizes
 from partkit.worlds.errors import RankError, RanksStuck
 from partkit.worlds.simulated import SimulatedWorld
 from partkit.worlds.world import World
+from tests.collectives.counted import assert_live_ranks_send_as_predicted
 from tests.collectives.inputs import LAYOUTS, dtypes, groups, moved, new, same, some_dim
 from tests.collectives.tables import cost_rows, value
 from tests.simulated import LINK, assert_costs, simulated
@@ -135,14 +136,10 @@ def test_own_counts_cost_what_their_messages_do(size: int, data: st.DataObject, 
 @pytest.mark.live
 @pytest.mark.parametrize("algorithm", EXPLICIT)
 def test_live_ranks_send_the_same(live_world: Live, algorithm: str) -> None:
-    world, numels = live_world(3), [0, 1, 10, 30_000]
-    world.run(lambda comm: [all_to_all(torch.ones(n, dtype=torch.float64), comm, algorithm=algorithm) for n in numels] and None)
-    costs = [ALL_TO_ALL[algorithm](n, 8, 3) for n in numels]
-    for rank in range(3):
-        assert world.trace.num_messages(rank) == sum(cost.messages[rank] for cost in costs)
-        assert world.trace.bytes_sent(rank) == sum(cost.bytes_sent[rank] for cost in costs)
-    calls = [(e.nbytes, e.tag) for e in world.trace.events if e.kind == "collective" and e.rank == 1]
-    assert calls == [(8 * n, f"all_to_all[dim 0, {algorithm}]") for n in numels]
+    def call(x: torch.Tensor, comm: Communicator) -> object:
+        return all_to_all(x, comm, algorithm=algorithm)
+
+    assert_live_ranks_send_as_predicted(live_world(3), call, ALL_TO_ALL[algorithm], f"all_to_all[dim 0, {algorithm}]")
 
 
 @pytest.mark.parametrize("text", [module.__doc__, sys.modules["partkit.cluster.costs.all_to_all"].__doc__])

@@ -20,6 +20,7 @@ from partkit.communicator import Communicator, NotInGroup
 from partkit.worlds.errors import RankError, RanksStuck
 from partkit.worlds.simulated import SimulatedWorld
 from partkit.worlds.world import World
+from tests.collectives.counted import assert_live_ranks_send_as_predicted
 from tests.collectives.inputs import LAYOUTS, close, combinable, groups, new, same, serial, shapes, summand
 from tests.collectives.tables import cost_rows, value
 from tests.simulated import LINK, assert_costs, simulated
@@ -96,15 +97,10 @@ def test_messages_bytes_and_seconds_are_those_of_the_closed_form(algorithm: str)
 @pytest.mark.live
 @pytest.mark.parametrize("algorithm", EXPLICIT)
 def test_live_ranks_send_the_same(live_world: Live, algorithm: str) -> None:
-    world = live_world(3)
-    numels = [0, 1, 10, 30_000]
-    world.run(lambda comm: [reduce(torch.ones(n, dtype=torch.float64), comm, op="max", algorithm=algorithm) for n in numels] and None)
-    costs = [REDUCE[algorithm](n, 8, 3) for n in numels]
-    for rank in range(3):
-        assert world.trace.num_messages(rank) == sum(cost.messages[rank] for cost in costs)
-        assert world.trace.bytes_sent(rank) == sum(cost.bytes_sent[rank] for cost in costs)
-    calls = [(e.nbytes, e.tag) for e in world.trace.events if e.kind == "collective" and e.rank == 1]
-    assert calls == [(8 * n, f"reduce[max, to rank 0, {algorithm}]") for n in numels]
+    def call(x: torch.Tensor, comm: Communicator) -> object:
+        return reduce(x, comm, op="max", algorithm=algorithm)
+
+    assert_live_ranks_send_as_predicted(live_world(3), call, REDUCE[algorithm], f"reduce[max, to rank 0, {algorithm}]")
 
 
 @pytest.mark.parametrize("text", [module.__doc__, sys.modules["partkit.cluster.costs.reduce"].__doc__])
