@@ -125,12 +125,21 @@ def all_to_all_v(x: Tensor, comm: Communicator, send_sizes: Sequence[int], recv_
     with comm.collective("all_to_all_v", x, f"dim {dim}", what=must_agree(x, dim, "ask").removesuffix(" of sizes ask")):
         blocks = Blocks(front(x, dim), numels(x.shape, dim, sends))
         received = _room(blocks, numels(x.shape, dim, recvs))
-        pairwise_all_to_all(blocks, received, comm)
+        uneven_all_to_all(blocks, received, comm)
         return back(received.flat, x.shape, dim, sum(recvs))
 
 
 def pairwise_all_to_all(blocks: Blocks, received: Blocks, comm: Communicator) -> None:
-    """In step s everyone sends to the rank s places further on and receives from as far back; ``received`` is filled.
+    """In step s everyone sends to the rank s places further on and receives from as far back; ``received`` is filled."""
+    rank, size, outgoing, inboxes = comm.rank, comm.size, tuple(blocks), tuple(received)
+    inboxes[rank].copy_(outgoing[rank])
+    for step in range(1, size):
+        dst, src = (rank + step) % size, (rank - step) % size
+        comm.sendrecv(outgoing[dst], dst, inboxes[src], src, tag=f"pairwise {step}")
+
+
+def uneven_all_to_all(blocks: Blocks, received: Blocks, comm: Communicator) -> None:
+    """The messages of pairwise, where some are long and some short, so that ranks fall behind; ``received`` is filled.
 
     No step needs what an earlier one has brought, so all receives are posted at once: a sender never waits for a rank that is
     behind. Sends go one after the other, so that not everybody sends to the same rank.
