@@ -1,7 +1,9 @@
 """Pipelines: how fast a schedule is simulated on paper, and how long a step takes beside torch's (`partkit.bench.pipeline_steps`).
 
+computations  forwards, backwards, steps
 actions       everything in the lists of the ranks: computations, sends, receives
 million/s     actions over seconds of this process on a core, from the schedule to the finished trace; the best of some runs
+of these computations     the same for computations alone
 """
 
 from __future__ import annotations
@@ -59,7 +61,14 @@ def simulated(name: str, ranks: int, microbatches: int, repetitions: int) -> dic
     computed = sum(map(len, schedule.ranks))
     actions = len(simulate(schedule, COSTS, LINK))  # each of them leaves an event
     sizes = {"schedule": schedule.name, "ranks": ranks, "micro-batches": microbatches}
-    return {**sizes, "computations": computed, "actions": actions, "seconds": seconds, "million/s": actions / seconds / 1e6}
+    return {
+        **sizes,
+        "computations": computed,
+        "actions": actions,
+        "seconds": seconds,
+        "million/s": actions / seconds / 1e6,
+        "of these computations": computed / seconds / 1e6,
+    }
 
 
 def seconds_to_simulate(schedule: Schedule) -> float:

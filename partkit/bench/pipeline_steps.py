@@ -1,7 +1,11 @@
 """A training step of `PipelineParallel` beside that of torch.distributed.pipelining: same model, stages, micro-batches and ranks, in one run.
 
 Both are measured by turns on the same live ranks; a time is that of the slowest rank. The ratio is the median of the ratios of
-neighbouring turns.
+neighbouring turns. Where our time goes, on the rank that computes most, as shares of a step:
+
+    computing     forwards and backwards of stages: torch's own operations, alike for both
+    posting       handing messages to the wire
+    waiting       for messages; the rest is everything else
 
     small     layers of 64 and 16 rows: communication and what a runtime itself costs decide
     large     layers of 1024 and 512 rows: arithmetic decides
@@ -10,9 +14,12 @@ neighbouring turns.
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable
+from contextlib import ExitStack
 from statistics import median
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import torch
 import torch.nn.functional as F
@@ -20,7 +27,7 @@ from torch import Tensor, nn
 from torch.distributed import pipelining
 
 from partkit.collectives.barrier import barrier
-from partkit.communicator import Communicator
+from partkit.communicator import Communicator, Pending
 from partkit.pipeline_parallel import make
 from partkit.pipeline_parallel.execution import PipelineParallel
 from partkit.worlds.world import World
@@ -49,7 +56,7 @@ LAYERS, MICROBATCHES = 8, 8
 
 def row(world: World, name: str, size: Size) -> dict[str, Any]:
     """One line of the table: median milliseconds, and the ratio."""
-    by_rank = world.run(time_both, name, size)
+    by_rank, shares = world.run(time_both, name, size), max(world.run(shares_of_step, name, size), key=lambda found: found["computing"])
     ours, theirs = ([max(times) for times in zip(*(seconds[way] for seconds in by_rank), strict=True)] for way in (0, 1))
     ratio = median(a / b for a, b in zip(ours, theirs, strict=True))
     return {
@@ -59,13 +66,13 @@ def row(world: World, name: str, size: Size) -> dict[str, Any]:
         "partkit, ms": 1000 * median(ours),
         "torch, ms": 1000 * median(theirs),
         "partkit / torch": ratio,
+        **shares,
     }
 
 
 def time_both(comm: Communicator, name: str, size: Size) -> tuple[list[float], list[float]]:
     """Seconds of each step of this rank: ours, torch's."""
-    generator = torch.Generator().manual_seed(0)
-    x, y = (torch.randn(size.rows, size.width, generator=generator) for _ in range(2))
+    x, y = batch(size)
     steps = [our_step(comm, name, size, x, y), torchs_step(comm, name, size, x, y)]
     for step in steps:
         step()  # shapes become known
@@ -77,6 +84,44 @@ def time_both(comm: Communicator, name: str, size: Size) -> tuple[list[float], l
             step()
             seconds.append(time.perf_counter() - start)
     return taken
+
+
+def shares_of_step(comm: Communicator, name: str, size: Size) -> dict[str, float]:
+    """Where the time of our steps goes on this rank."""
+    x, y = batch(size)
+    model = PipelineParallel(model_of(size.width), comm, loss=F.mse_loss, schedule=name, num_microbatches=MICROBATCHES)
+    model.step(x, target=y)  # shapes become known
+    taken: defaultdict[str, float] = defaultdict(float)
+    timed: list[tuple[Any, str, str]] = [(stage, method, "computing") for stage in model.stages.values() for method in ("forward", "backward")]
+    timed += [(Communicator, "isend", "posting"), (Communicator, "irecv", "posting"), (Pending, "wait", "waiting")]
+    for _ in range(size.repetitions):
+        barrier(comm)
+        with ExitStack() as undo:
+            for owner, method, share in timed:
+                undo.enter_context(patch.object(owner, method, _timing(getattr(owner, method), taken, share)))
+            start = time.perf_counter()
+            model.step(x, target=y)
+            taken["step"] += time.perf_counter() - start
+    return {share: taken[share] / taken["step"] for share in ("computing", "posting", "waiting")}
+
+
+def _timing(call: Callable[..., Any], taken: defaultdict[str, float], share: str) -> Callable[..., Any]:
+    """The same, with its time added to a share."""
+
+    def timed(*args: Any, **kwargs: Any) -> Any:
+        start = time.perf_counter()
+        try:
+            return call(*args, **kwargs)
+        finally:
+            taken[share] += time.perf_counter() - start
+
+    return timed
+
+
+def batch(size: Size) -> list[Tensor]:
+    """Inputs and targets, (rows, width) each."""
+    generator = torch.Generator().manual_seed(0)
+    return [torch.randn(size.rows, size.width, generator=generator) for _ in range(2)]
 
 
 def model_of(width: int) -> nn.Sequential:

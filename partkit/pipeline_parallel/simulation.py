@@ -16,6 +16,7 @@ Source: one-port alpha-beta model, Chan et al. 2007, "Collective communication: 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 from math import inf
 from typing import Any
 
@@ -119,7 +120,7 @@ def _names(t: Table) -> tuple[list[str], Ints]:
     used = [code for code in range(len(KINDS)) if (t.kind == code).any()]
     numbers = [str(i) for i in range(microbatches)]
     starts = [f"{stage}{KINDS[code]}" for stage in range(stages) for code in used]
-    strings = [""] + [start + i for start in starts for i in numbers]
+    strings = ["", *chain.from_iterable(map(start.__add__, numbers) for start in starts)]
     number = np.zeros(len(KINDS), dtype=np.int64)
     number[used] = np.arange(len(used))
     return strings, 1 + (t.stage * len(used) + number[t.kind]) * microbatches + t.microbatch

@@ -14,9 +14,10 @@ operations of numpy, and the simulator never touches an `Action`.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -64,16 +65,22 @@ class Table(NamedTuple):
 
 def columns(schedule: Schedule) -> Columns:
     """All actions of ``schedule`` as arrays, overlapped pairs taken apart."""
-    lines = [flat(line) if any(map(itemgetter(3), line)) else line for line in schedule.ranks]
-    lengths = [len(line) for line in lines]
-    every = list(chain.from_iterable(lines))
-    microbatches = [-1 if i is None else i for i in map(itemgetter(2), every)]
-    return Columns(
-        np.repeat(np.arange(len(lines)), lengths),
-        np.fromiter(map(itemgetter(0), every), np.int64, len(every)),
-        np.fromiter(map(CODE.__getitem__, map(itemgetter(1), every)), np.int64, len(every)),
-        np.array(microbatches, dtype=np.int64),
-    )
+    lines: Sequence[Sequence[Action]] = schedule.ranks
+    kind = _column(lines, lambda every: map(CODE.__getitem__, map(itemgetter(1), every)))
+    if (kind == CODE["OVERLAP_F_B"]).any():
+        lines = [flat(line) for line in lines]
+        kind = _column(lines, lambda every: map(CODE.__getitem__, map(itemgetter(1), every)))
+    stage = _column(lines, lambda every: map(itemgetter(0), every))
+    if (kind >= CODE["UNSHARD"]).any():  # these have no micro-batch
+        microbatch = _column(lines, lambda every: (-1 if i is None else i for i in map(itemgetter(2), every)))
+    else:
+        microbatch = _column(lines, lambda every: map(itemgetter(2), every))
+    return Columns(np.repeat(np.arange(len(lines)), [len(line) for line in lines]), stage, kind, microbatch)
+
+
+def _column(lines: Sequence[Sequence[Action]], read: Callable[[Iterable[Action]], Iterable[Any]]) -> Ints:
+    """A number of every action."""
+    return np.fromiter(read(chain.from_iterable(lines)), np.int64, sum(map(len, lines)))
 
 
 def table(schedule: Schedule, every: Columns | None = None) -> Table:
