@@ -8,7 +8,7 @@ Two bubbles are in use, and they differ where ranks neither begin nor end togeth
     `bubble_share`       idle time of all ranks over all of the makespan, up to the last end anywhere
     `bubble_inside`      idle time of a rank between its own first start and its own last end; zero-bubble papers count this one
 
-Source: Narayanan et al. 2021 (Megatron-LM), section 2.2.1, for the first; Qi et al. 2023, section 2, for the second.
+Source: Narayanan et al. 2021 (Megatron-LM) for the first; Qi et al. 2023, section 2, for the second.
 """
 
 from __future__ import annotations

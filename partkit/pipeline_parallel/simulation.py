@@ -10,7 +10,7 @@ The clock of the trace is "planned".
 
 The model of time is that of the simulated world; see `partkit.virtual_time`.
 
-Source: one-port alpha-beta model, Chan et al. 2007, "Collective communication: theory, practice, and experience", section 2.
+Source: one-port alpha-beta model, Chan et al. 2007, "Collective communication: theory, practice, and experience".
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ micro-batches in flight on that stage. Ties go to the earliest cut.
 
 Cost: O(stages x layers^2) additions. All ways are covered, so it equals brute force, which has C(layers - 1, stages - 1) cuts to look at.
 
-Source: the linear partition problem, as in Narayanan et al. 2019, "PipeDream", section 3.1, without replicated stages.
+Source: the linear partition problem, as in Narayanan et al. 2019, "PipeDream", without replicated stages.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ add up to those of the whole batch, and there is no division anywhere.
 With full recomputation F keeps its inputs and the state of the random numbers, and backward runs the forward again: with the same random
 numbers, and with buffers untouched. Of submodules alone: `partkit.pipeline_parallel.execution.recompute`.
 
-Source: recomputation: Huang et al. 2019, "GPipe", section 2.3.
+Source: recomputation: Huang et al. 2019, "GPipe" (re-materialization).
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ and the next unit follows 2p slots later, into the gap that the unit has left. W
     kept activations    from p/2 + 1 on the middle ranks to p on the outer ones
     weights             2 stages, where 1F1B has 1; both copies must be kept equal after the step
 
-Source: Li and Hoefler 2021, "Chimera: Efficiently Training Large-Scale Neural Networks with Bidirectional Pipelines", table 2
-(with N = m micro-batches and D = p stages); units follow each other by "direct concatenation".
+Source: Li and Hoefler 2021, "Chimera: Efficiently Training Large-Scale Neural Networks with Bidirectional Pipelines": its table of
+bubbles and memory, with N = m micro-batches and D = p stages; units follow each other by "direct concatenation".
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ Ranks r and p - 1 - r do the same with the directions exchanged, and together lo
     kept activations    p + 1 stages' worth
     weights             2 stages, where 1F1B has 1
 
-Source: DeepSeek-AI 2024, "DeepSeek-V3 Technical Report", section 3.2.1, figure 5 and table 2.
+Source: DeepSeek-AI 2024, "DeepSeek-V3 Technical Report", on DualPipe: its example of 8 ranks and its comparison of bubbles and memory.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ Rank r, in words ("0" on the way down, "1" on the way back; a W alone takes the 
 
     kept              2p + 1 stages' worth on every rank, half a stage of 1F1B each
 
-Source: DeepSeek-AI 2024, "DeepSeek-V3 Technical Report", section 3.2.1, and the DualPipe repository (Li et al. 2025), where the V
+Source: DeepSeek-AI 2024, "DeepSeek-V3 Technical Report", and the DualPipe repository (Li et al. 2025), where the V
 is DualPipe cut in half.
 """
 

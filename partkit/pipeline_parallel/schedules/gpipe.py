@@ -18,8 +18,7 @@ F and B are the times of a forward and a backward on one stage:
 
 The bubble shrinks with m and the memory grows with it. 1F1B has the same bubble and needs less.
 
-Source: Huang et al. 2019, "GPipe: Efficient Training of Giant Neural Networks using Pipeline Parallelism", figure 2 and
-section 2.3.
+Source: Huang et al. 2019, "GPipe: Efficient Training of Giant Neural Networks using Pipeline Parallelism".
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ group, then one backward, one forward. Groups are as equal as they can be, and n
     bubble              (p - 1)(F + B), a share of (p - 1) / (m v + p - 1): 1 / v of 1F1B's
     kept activations    (v - 1) p + 2(p - 1 - r) + 1 stages' worth on rank r, if p divides m, and at most m v
 
-Source: Narayanan et al. 2021, "Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM", section 2.2.2 and
-figure 4.
+Source: Narayanan et al. 2021, "Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM" (schedule with
+interleaved stages).
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ one_f_one_b(4, 6):
 Sends must not block: stage s would wait for stage s + 1 to take an activation, which waits for stage s to take a gradient.
 
 Source: Narayanan et al. 2021, "Memory-Efficient Pipeline-Parallel DNN Training" (PipeDream-Flush); Narayanan et al.
-2021, "Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM", section 2.2.1.
+2021, "Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM".
 """
 
 from __future__ import annotations

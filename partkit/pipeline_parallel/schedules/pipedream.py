@@ -16,7 +16,7 @@ A gradient of stage s is made from weights that are p - 1 - s steps old (0 on th
     kept activations    min(m, p - s) on stage s, as 1F1B
     weights             min(m, p - s) versions on stage s
 
-Source: Narayanan et al. 2019, "PipeDream: Generalized Pipeline Parallelism for DNN Training", section 3.3.
+Source: Narayanan et al. 2019, "PipeDream: Generalized Pipeline Parallelism for DNN Training" (weight stashing).
 """
 
 from __future__ import annotations

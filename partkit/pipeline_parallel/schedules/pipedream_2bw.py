@@ -16,7 +16,7 @@ The weights follow W(t+1) = W(t) - lr * gradient(W(t-1)): every gradient is one 
     kept activations    min(m, p - s) on stage s, as 1F1B
     weights             2 versions
 
-Source: Narayanan et al. 2021, "Memory-Efficient Pipeline-Parallel DNN Training", section 3.1.
+Source: Narayanan et al. 2021, "Memory-Efficient Pipeline-Parallel DNN Training" (double-buffered weight updates).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ A stage's weights have a version: the number of its steps so far. PipeDream step
 PipeDream-2BW steps after a batch of them, and holds a new version back until a whole batch has been started with the one before, so
 that two versions are enough and all stages agree.
 
-Source: Narayanan et al. 2019 (PipeDream), section 3.3; Narayanan et al. 2021 (PipeDream-2BW), section 3.1.
+Source: Narayanan et al. 2019 (PipeDream); Narayanan et al. 2021 (PipeDream-2BW).
 """
 
 from __future__ import annotations

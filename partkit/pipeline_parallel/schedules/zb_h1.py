@@ -14,7 +14,7 @@ zb_h1(4, 8), F = I = W = 1:
     bubble              (p - 1)(F + I - W), against (p - 1)(F + I + W) of 1F1B: a third, if the three are equal
     kept                p on every stage: p - s from F to I, and s from I to W
 
-Source: Qi et al. 2023, "Zero Bubble Pipeline Parallelism", section 2.
+Source: Qi et al. 2023, "Zero Bubble Pipeline Parallelism", section 2.1.
 """
 
 from __future__ import annotations

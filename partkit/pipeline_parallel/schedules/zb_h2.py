@@ -16,7 +16,7 @@ zb_h2(4, 8), F = I = W = 1:
 What is left is the shift: the last rank ends p - 1 forwards after the first. The next step can begin in it, if the optimizer
 does not wait for all ranks.
 
-Source: Qi et al. 2023, "Zero Bubble Pipeline Parallelism", section 2.
+Source: Qi et al. 2023, "Zero Bubble Pipeline Parallelism", section 2.2.
 """
 
 from __future__ import annotations

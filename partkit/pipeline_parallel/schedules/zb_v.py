@@ -24,7 +24,7 @@ Rank r, in words ("0" on the way down, "1" on the way back):
     bubble                 none inside a rank if F = I = W and m >= 2p - 1
     kept                   2p stages' worth, half a stage of 1F1B each: p, as 1F1B on its first rank
 
-Source: Qi et al. 2023, "Zero Bubble Pipeline Parallelism", second version, section 6.
+Source: Qi et al. 2023, "Zero Bubble Pipeline Parallelism", second version (ZB-V).
 """
 
 from __future__ import annotations
