@@ -179,6 +179,36 @@ def test_modules_made_inside_can_be_told_apart_too() -> None:
         assert world.run(inside)[0] == (0, 440)
 
 
+def test_gradients_put_in_place_by_hand_and_the_state_of_a_first_step_are_told_apart() -> None:
+    """As after an all-reduce that gives a new tensor. The peak is within the step, among Adam's intermediate results."""
+
+    def step(comm: Communicator) -> Held:
+        layer = torch.nn.Linear(10, 10, bias=False)
+        optimizer = torch.optim.Adam(layer.parameters())
+        with Memory(comm, layer, optimizer) as memory:
+            layer.weight.grad = torch.ones(10, 10)
+            optimizer.step()
+        return memory.peak
+
+    with pk.SimulatedWorld(1) as world:
+        peak = world.run(step)[0]
+    assert (peak["parameters"], peak["gradients"], peak["optimizer state"]) == (400, 400, 800 + 4)
+    assert peak["other"] >= 400
+
+
+def test_what_filled_the_peak_is_told_and_not_what_is_left_in_the_end() -> None:
+    def rise_and_fall(comm: Communicator) -> None:
+        with Memory(comm, cap=None):
+            large = torch.ones(1000)
+            del large
+            small = torch.ones(10)
+        del small
+
+    with pk.SimulatedWorld(1) as world:
+        world.run(rise_and_fall)
+        assert {e.tag for e in world.trace.events if "at the peak" in e.tag} == {"memory: at the peak: other: 1 x float32[1000]"}
+
+
 def test_owners_that_are_none_are_refused() -> None:
     def wrong(comm: Communicator) -> None:
         with Memory(comm, [torch.nn.Linear(2, 2)]):  # type: ignore[arg-type]
