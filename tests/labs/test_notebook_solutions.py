@@ -14,7 +14,7 @@ from partkit import labs
 from tests.source import ROOT
 
 FOLDED = re.compile(r"<summary>A solution</summary>\s*```python\n(.*?)```", re.DOTALL)
-NOTEBOOKS = ("02-collectives-from-scratch", "03-what-does-it-cost", "05-fill-the-bubble")
+NOTEBOOKS = ("02-collectives-from-scratch", "03-what-does-it-cost", "05-fill-the-bubble", "06-zero-bubble-and-beyond")
 CHECKS = {
     "my_broadcast": lambda learner, world: labs.check_broadcast(learner, world),
     "my_all_gather": lambda learner, world: labs.check_all_gather(learner, world),
@@ -23,6 +23,8 @@ CHECKS = {
     "my_all_reduce": lambda learner, world: labs.check_doubling(learner, world),
     "my_seconds": lambda learner, world: labs.check_cost(learner),
     "my_one_f_one_b": lambda learner, world: labs.check_one_f_one_b(learner),
+    "my_zb_h1": lambda learner, world: labs.check_zb_h1(learner),
+    "my_schedule": lambda learner, world: labs.check_bubble(learner, bubble=0.2, memory_cap=3),
 }
 
 
