@@ -93,9 +93,10 @@ def all_gather(x: Tensor, comm: Communicator, dim: int = 0, sizes: Sizes = None,
 
 def ring_all_gather(chunks: Sequence[Tensor], comm: Communicator) -> None:
     """Pass chunks round the ring, in place: ``chunks[rank]`` is there at the start, all are at the end."""
-    right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-    for step in range(1, comm.size):
-        outgoing, incoming = chunks[(comm.rank - step + 1) % comm.size], chunks[(comm.rank - step) % comm.size]
+    rank, size = comm.rank, comm.size
+    right, left, incoming = (rank + 1) % size, (rank - 1) % size, chunks[rank]
+    for step in range(1, size):
+        outgoing, incoming = incoming, chunks[(rank - step) % size]
         comm.sendrecv(outgoing, right, incoming, left, tag=f"all-gather {step}")
 
 

@@ -92,10 +92,11 @@ def ring_reduce_scatter(chunks: Sequence[Tensor], sums: Sequence[Tensor], comm: 
     """
     if comm.size == 1:
         sums[0].copy_(chunks[0])
-    right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    rank, size = comm.rank, comm.size
+    right, left = (rank + 1) % size, (rank - 1) % size
     outgoing = chunks[left]
-    for step in range(1, comm.size):
-        place = (comm.rank - step - 1) % comm.size
+    for step in range(1, size):
+        place = (rank - step - 1) % size
         outgoing = comm.sendrecv(outgoing, right, sums[place], left, f"reduce-scatter {step}", COMBINE[op], own=chunks[place])
 
 

@@ -59,12 +59,12 @@ class Exchanges:
         >>> swap = Exchanges(2, Cluster(link=Link(latency=1.0, bandwidth=50)).network(2))
         >>> swap.rows += pack(0, 1, 1, NOBODY, 0, 0, 0, 100, 100) + pack(1, 0, 0, 0, 0, 0, 0, 100, 100)
         >>> swap.late.append((0, 1))
-        >>> swap.close(Run(0, 0), 1), swap.close(Run(1, 0), 2)
-        (None, None)
+        >>> swap.close(Run(0, 0), 1)
+        >>> swap.close(Run(1, 0), 2)
         >>> swap.grow()
         >>> swap.arrive(0, 0.0)
         >>> swap.arrive(1, 0.5)
-        >>> swap.sweep()
+        >>> sorted(swap.sweep())
         [(0, 3.5), (1, 3.5)]
     """
 

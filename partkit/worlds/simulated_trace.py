@@ -34,16 +34,16 @@ def fill(trace: Trace, simulation: Simulation, batches: Sequence[list[Batch]], *
     rows = Rows(trace, simulation) if exchanges else None
     trace.reserve(sum(len(batch.records) for own in batches for batch in own) + (0 if rows is None else 2 * len(rows.order)))
     for rank, times in enumerate(simulation.take_times()):
-        parts = [*(() if rows is None else rows.events_of(rank)), *noted(trace, batches[rank])]  # what ends with an exchange was noted after it
+        parts = [*(() if rows is None else [rows.events_of(rank)]), *noted(trace, batches[rank])]  # what ends with an exchange was noted after it
         batches[rank].clear()
-        if not parts:
-            continue
-        records = np.concatenate(parts)
-        records = records[np.argsort(records["done"], kind="stable")]
+        records = np.concatenate(parts) if len(parts) > 1 else parts[0] if parts else np.empty(0, dtype=RECORD)
+        done = records["done"]
+        if (done[1:] < done[:-1]).any():
+            records = records[np.argsort(done, kind="stable")]
         number_messages(records)
         last = len(times) - 1  # a rank that was stuck never got to the end of its wait: what was open then ends where it stands
-        for column in ("start", "end", "waited"):
-            records[column] = times[np.minimum(records[column].astype(np.int64), last)]
+        for column, mark in (("start", records["begun"]), ("end", records["done"]), ("waited", records["waited"].astype(np.int64))):
+            records[column] = times[np.minimum(mark, last)]
         trace.append_rows(records)
 
 
@@ -78,29 +78,38 @@ class Rows:
         self._first = np.searchsorted(ranks[self.order], np.arange(simulation.size + 1))
         self._tags = np.array([trace.number_of(tag) for _, tag in lanes.tags] or [0], dtype=np.int32)
         notes = [(trace.number_of(note.span), trace.number_of(site_name(note.site)), trace.number_of(note.group)) for note in lanes.notes]
-        self._notes = np.array(notes or [(0, 0, 0)], dtype=np.int32)
+        self._notes = np.array(notes or [(0, 0, 0)], dtype=np.int32).T.copy()
 
-    def events_of(self, rank: int) -> Iterator[Columns]:
-        """A rank's receives, then its sends."""
+    def events_of(self, rank: int) -> Columns:
+        """A rank's exchanges: of each the receive, then the send."""
         rows = self._table[self.order[self._first[rank] : self._first[rank + 1]]]
-        for kind, later, peer, nbytes in (("recv", 0, "src", "received"), ("send", 1, "dst", "sent")) if len(rows) else ():
-            records = np.zeros(len(rows), dtype=RECORD)
-            records["rank"], records["kind"], records["peer"], records["nbytes"] = rank, KIND_CODE[kind], rows[peer], rows[nbytes]
-            records["begun"] = rows["mark"] + later
-            records["done"] = rows["mark"] + later + 3
-            records["start"], records["waited"], records["end"] = records["begun"], records["begun"] + 2, records["done"]
-            records["tag"] = self._tags[rows["tag"]]
-            records["span"], records["site"], records["group"] = self._notes[rows["lane"]].T
-            yield records
+        records = np.zeros(2 * len(rows), dtype=RECORD)
+        records["rank"] = rank
+        for column, values in zip(("span", "site", "group"), self._notes[:, rows["lane"]], strict=True):
+            records[column] = np.repeat(values, 2)
+        records["tag"] = np.repeat(self._tags[rows["tag"]], 2)
+        for first, kind, peer, nbytes in ((0, "recv", "src", "received"), (1, "send", "dst", "sent")):
+            half, begun = records[first::2], rows["mark"] + first
+            half["kind"], half["peer"], half["nbytes"] = KIND_CODE[kind], rows[peer], rows[nbytes]
+            half["begun"], half["waited"], half["done"] = begun, begun + 2, begun + 3
+        return records
 
 
 def number_messages(records: Columns) -> None:
     """Number the messages of one rank in the order in which they were posted: each kind, peer, tag and group by itself."""
     rows = np.flatnonzero((records["kind"] == KIND_CODE["send"]) | (records["kind"] == KIND_CODE["recv"]))
     keys = [records[column][rows] for column in ("kind", "peer", "tag", "group")]
+    if len(np.unique(np.stack(keys, axis=1).astype(np.int64) @ _weights(keys))) == len(rows):
+        return  # of each one only; their numbers are 0
     order = np.lexsort((records["begun"][rows], *keys))
     place = np.arange(len(rows))
     changes = np.zeros(len(rows), dtype=bool)  # True where another kind of message begins
     for key in keys:
         changes[1:] |= np.diff(key[order]) != 0
     records["seq"][rows[order]] = place - np.maximum.accumulate(np.where(changes, place, 0))
+
+
+def _weights(keys: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
+    """What makes one number of several, another one for each combination: the product of the ranges of those behind."""
+    ranges = [int(key.max(initial=0)) - int(key.min(initial=0)) + 1 for key in keys]
+    return np.array([int(np.prod(ranges[place + 1 :], dtype=object)) for place in range(len(ranges))], dtype=np.int64)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict
+from collections.abc import Callable
 from random import Random
+from typing import Any
 
 import pytest
 import torch
@@ -49,7 +51,7 @@ def spread(comm: Communicator) -> None:
 
 
 @pytest.mark.parametrize("program", [crowd, spread])
-def test_turns_of_ranks_are_not_seen_in_the_trace(program: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_turns_of_ranks_are_not_seen_in_the_trace(program: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     world = SimulatedWorld(6, CLUSTER)
     results = list(world.run(program))
     events = list(world.trace.events)
@@ -57,11 +59,11 @@ def test_turns_of_ranks_are_not_seen_in_the_trace(program: object, monkeypatch: 
 
     for seed in range(12):
 
-        def shuffled(self: Simulation, *args: object, seed: int = seed) -> None:
+        def shuffled(self: Simulation, *args: Any, seed: int = seed) -> None:
             plain(self, *args)
             order = list(range(6))
             Random(seed).shuffle(order)
-            self._ready = deque(order)
+            self._ready = OrderedDict.fromkeys(order)
 
         monkeypatch.setattr(Simulation, "__init__", shuffled)
         assert list(world.run(program)) == results

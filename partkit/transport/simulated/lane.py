@@ -34,7 +34,9 @@ class Lane:
         self._numbers = lanes.numbers(before)
         self._number = len(lanes.notes)
         lanes.notes.append(note)
-        self._last: Tensor | None = None  # a buffer that was looked at before
+        self._me = wire.rank
+        self._last: Tensor | None = None  # the last buffer, of which all that need be known has been asked:
+        self._shape = 0, torch.float32, 0  # number of elements, dtype, bytes
 
     def exchange(self, x: Tensor, dst: int, buffer: Tensor, src: int, tag: str, combine: Combine | None, own: Tensor | None) -> bool | Waiting:
         """Send and receive. Arguments as those of `Communicator.sendrecv`.
@@ -45,30 +47,37 @@ class Lane:
         number, ranks = self._numbers.get(tag), self._ranks
         if number is None:
             number = self._lanes.number_of(self._before, tag)
-        if number < 0 or not (0 <= dst < len(ranks) and 0 <= src < len(ranks) and is_plain(buffer)):
+        wire, size, last, shape = self._wire, self._size, self._last, (buffer.numel(), buffer.dtype, buffer.nbytes)
+        if number < 0 or wire.open or not (0 <= dst < len(ranks) and 0 <= src < len(ranks) and is_plain(buffer)):
             return False
-        if not (x.is_contiguous() if x is self._last else is_plain(x)) or (combine is not None and own is None) or self._wire.open:
+        if x is last and x.is_contiguous() and x.numel() == self._shape[0]:
+            numel, dtype, nbytes = self._shape  # what came in goes out again
+        elif is_plain(x):
+            numel, dtype, nbytes = x.numel(), x.dtype, x.nbytes
+        else:
             return False
-        wire, held, size, to, source = self._wire, self._held, self._size, ranks[dst], ranks[src]
-        me = wire.rank
-        incoming, outgoing = (number * size + source) * size + me, (number * size + me) * size + to
+        to, source, held = ranks[dst], ranks[src], self._held
+        incoming, outgoing = (number * size + source) * size + self._me, (number * size + self._me) * size + to
         theirs = held.get(incoming)
-        if theirs.__class__ is not tuple or outgoing in held or theirs[2] != buffer.numel() or theirs[3] is not buffer.dtype:
-            return to != me and source != me and self._otherwise(x, to, buffer, source, tag, combine, own)
+        if theirs.__class__ is not tuple or outgoing in held or theirs[2:4] != shape[:2] or (combine is not None and own is None):
+            return self._me not in (to, source) and self._otherwise(x, to, buffer, source, tag, combine, own)
         data, source_row, _, _, ledger = theirs
-        row = wire.write_row(source, to, source_row, number, self._number, buffer.nbytes, x.nbytes)
-        held[outgoing] = copy_of(x), row, x.numel(), x.dtype, wire.ledger
-        wire.ledger.count += 1
+        mine, self._last, self._shape = wire.ledger, buffer, shape
+        held[outgoing] = copy_of(x), wire.write_row(source, to, source_row, number, self._number, shape[2], nbytes), numel, dtype, mine
+        mine.count += 1
         del held[incoming]
         put(data, buffer)
-        self._lanes.taken(source, ledger)
+        ledger.count -= 1
+        if ledger.awaited and not ledger.count:
+            self._lanes.all_taken(source, ledger)
         if combine is not None:
             combine(buffer, own)  # type: ignore[arg-type]
-        self._last = buffer
         return True
 
     def _otherwise(self, x: Tensor, to: int, buffer: Tensor, source: int, tag: str, combine: Combine | None, own: Tensor | None) -> bool | Waiting:
         """The same where something is to be waited for, or where a tag is used again before its last message has been taken."""
+        if combine is not None and own is None:
+            return False
         lanes, wire, number = self._lanes, self._wire, self._numbers[tag]
         outgoing, incoming = lanes.key(number, wire.rank, to), lanes.key(number, source, wire.rank)
         there, theirs = lanes.held.get(outgoing), lanes.held.get(incoming)
@@ -87,6 +96,7 @@ class Lane:
             lanes.held[outgoing] = sent if there is None else deque((*(there if isinstance(there, deque) else (there,)), sent))
         if first is None:
             waiting = lanes.held[incoming] = Waiting(row, buffer, combine, own)
+            wire.sends_to = to
             return waiting
         if isinstance(theirs, deque) and len(theirs) > 1:
             theirs.popleft()

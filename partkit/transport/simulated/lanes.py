@@ -154,9 +154,13 @@ class Lanes:
     def taken(self, rank: int, ledger: Ledger) -> None:
         """A send of this rank has been taken."""
         ledger.count -= 1
-        if ledger.awaited and ledger.count == 0:
-            ledger.awaited = False
-            self._simulation.ready(rank)
+        if ledger.awaited and not ledger.count:
+            self.all_taken(rank, ledger)
+
+    def all_taken(self, rank: int, ledger: Ledger) -> None:
+        """The rank stands still for nothing but that."""
+        ledger.awaited = False
+        self._simulation.ready(rank)
 
     def deliver(self, key: int, waiting: Waiting, data: bytes | Tensor, row: int) -> None:
         """What a rank stands still for is being sent."""

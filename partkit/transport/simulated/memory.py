@@ -16,6 +16,12 @@ _READ: Any = (c_char * 2**62).from_address(0)
 _WRITE: Any = memoryview((c_ubyte * 2**62).from_address(0)).cast("B")
 
 
+def raw(address: int, nbytes: int) -> bytes:
+    """What is there now."""
+    data: bytes = _READ[address : address + nbytes]
+    return data
+
+
 def copy_of(x: Tensor) -> bytes | Tensor:
     """What ``x`` (contiguous) holds now. Of a tensor without numbers: itself."""
     if x.is_cpu:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
 from ctypes import c_ulong, py_object, pythonapi
 
@@ -37,7 +37,8 @@ class Simulation:
         self._broken = False
         self.defect: BaseException | None = None
         self.unfinished = set(range(size))
-        self._ready: deque[int] = deque(range(size))
+        self._ready = OrderedDict.fromkeys(range(size))  # ranks that have what they need, in this order
+        self.follow = -1  # who goes first, if it is ready
         self._grown: set[int] = set()
         self._turns = Turns(size + 1)  # the last one is whoever called `run`
         self._random = random
@@ -60,7 +61,7 @@ class Simulation:
     def stop(self) -> None:
         """End ranks that can't go on: `Stopped` is raised in each."""
         self.stopping = True
-        self._ready = deque(sorted(self.unfinished))
+        self._ready = OrderedDict.fromkeys(sorted(self.unfinished))
         self.run()
 
     def break_off(self, threads: Sequence[threading.Thread]) -> None:
@@ -106,10 +107,14 @@ class Simulation:
 
     def ready(self, rank: int) -> None:
         """What a rank stands still for has come."""
-        self._ready.append(rank)
+        self._ready[rank] = None
 
     def _next(self) -> int:
-        """Whose turn it is: a rank that has what it needs; else the one that asks for the earliest time; else the caller of `run`."""
+        """Whose turn it is: a rank that has what it needs; else the one that asks for the earliest time; else the caller of `run`.
+
+        Whoever is being sent to goes first: in a ring each rank then finds one message more than the one before it did, and after
+        two laps all is done. In the opposite order everybody would find one message a lap.
+        """
         try:
             while not self._ready and not self.stopping:
                 grown, self._grown = self._grown, set()
@@ -117,14 +122,18 @@ class Simulation:
                 if isinstance(found, SimulatedWork):
                     self._settle(found)
                 elif isinstance(found, int):
-                    self._ready.append(found)
+                    self.ready(found)
                 else:
                     break
         except BaseException as defect:  # in a rank's thread it would be lost, and everybody would wait for ever
             self.defect = defect
         if not self._ready:
             return self.size
-        rank = self._ready.popleft()
+        rank = self.follow
+        if rank in self._ready:
+            del self._ready[rank]
+        else:
+            rank, _ = self._ready.popitem(last=False)
         self._grown.add(rank)
         return rank
 
@@ -167,7 +176,7 @@ class Simulation:
         for work in (send, recv):
             if work.needed and not work.timed:
                 work.needed = False
-                self._ready.append(work.rank)
+                self.ready(work.rank)
 
     def _settle(self, work: SimulatedWork) -> None:
         """The engine knows what becomes of a message that depends on time."""
@@ -182,4 +191,4 @@ class Simulation:
                 self.meet(send, recv)
         if work.needed:
             work.needed = False
-            self._ready.append(work.rank)
+            self.ready(work.rank)

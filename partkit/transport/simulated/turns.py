@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from partkit.transport.simulated.memory import raw
+
 
 class Turns:
     """One lock a thread, held while it is not its turn.
@@ -49,17 +51,28 @@ class RandomState:
         self._torch = torch.Generator().manual_seed(0).get_state()
         self._numpy: Any = np.random.MT19937(seed)
         self._python = random.Random(seed).getstate()
+        self._drawn = _python_memory()
 
     def draw_from(self) -> None:
         """Make this what is drawn from."""
         numpy: Any = np.random  # its stubs lack the function
         torch.default_generator.set_state(self._torch)
         random.setstate(self._python)
+        self._drawn = _python_memory()
         numpy.set_bit_generator(self._numpy)
 
     def keep(self) -> None:
         """Keep what would be drawn next, for the next `draw_from`. numpy's generator is an object of its own, and stays as it is."""
-        self._torch, self._python = torch.default_generator.get_state(), random.getstate()
+        self._torch = torch.default_generator.get_state()
+        if self._drawn != _python_memory():  # Python takes long to say what its state is, and mostly nothing has been drawn
+            self._python = random.getstate()
+
+
+def _python_memory() -> tuple[bytes, object]:
+    """All that what Python's random would draw next depends on, as it lies in memory."""
+    generator: Any = random.seed.__self__  # type: ignore[attr-defined]
+    header = object.__basicsize__
+    return raw(id(generator) + header, random.Random.__base__.__basicsize__ - header), generator.gauss_next  # type: ignore[union-attr]
 
 
 @contextmanager

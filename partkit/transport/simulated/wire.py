@@ -40,6 +40,8 @@ class SimulatedTransport:
         """How much it has done: entries, and four for each exchange."""
         self.open = 0
         """Messages that were posted one by one and not waited for yet."""
+        self.sends_to = -1
+        """Where its exchanges have sent to lately."""
         self.ledger = Ledger()
         """Counts the sends of exchanges that it has run ahead of."""
         self.ahead = 0
@@ -135,6 +137,7 @@ class SimulatedTransport:
 
     def stand_still_in(self, waiting: Waiting) -> None:
         """Let others run until what an exchange receives has come."""
+        self._simulation.follow = self.sends_to
         self._simulation.suspend(self.rank)
         if waiting.combine is not None and waiting.own is not None:
             waiting.combine(waiting.buffer, waiting.own)
@@ -182,6 +185,7 @@ class SimulatedTransport:
             return
         if self.ledger.count:
             self.ledger.awaited = True
+            self._simulation.follow = self.sends_to
             self._simulation.suspend(self.rank)
         untaken, self.untaken = self.untaken, []
         for work in reversed(untaken):  # when the last has been taken, most others have been too

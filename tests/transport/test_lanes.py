@@ -1,0 +1,134 @@
+"""Exchanges that leave rows in a table are the same as messages one by one: results, events, times, and who stands still for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+
+import pytest
+import torch
+from torch import Tensor
+
+from partkit.cluster import Cluster, Link
+from partkit.collectives.all_reduce import all_reduce
+from partkit.communicator import Communicator
+from partkit.transport.simulated.lane import Lane
+from partkit.transport.simulated.lanes import Lanes
+from partkit.worlds.errors import RanksStuck
+from partkit.worlds.simulated import SimulatedWorld
+
+CLUSTER = Cluster(link=Link(latency=1.0, bandwidth=4))
+
+
+def by_hand(comm: Communicator, x: Tensor, dst: int, buffer: Tensor, src: int, tag: str) -> None:
+    """What `sendrecv` stands for."""
+    incoming, outgoing = comm.irecv(buffer, src, tag), comm.isend(x, dst, tag)
+    incoming.wait()
+    outgoing.wait()
+
+
+def rounds(comm: Communicator, seed: int, ways: Sequence[str], one_tag: bool) -> list[float]:
+    """In each round everybody sends to somebody; each rank by ``sendrecv``, by hand, or now so and now so."""
+    random, own, choice, found = Random(seed), Random(seed + 17 * comm.rank), Random(seed + 5 * comm.rank), []
+    x = torch.arange(3.0) + comm.rank
+    with comm.collective("rounds", x, "test"):
+        for step in range(12):
+            to = list(range(comm.size))
+            random.shuffle(to)
+            numel, tag = random.choice([0, 1, 2]), "same" if one_tag else f"{step}"
+            if own.random() < 0.2:
+                comm.compute("busy", seconds=own.choice([0.5, 1.25]))
+            buffer, dst, src = torch.empty(3)[:numel], to[comm.rank], to.index(comm.rank)
+            way = ways[comm.rank % len(ways)]
+            if way == "hand" or (way == "both" and choice.random() < 0.3):
+                by_hand(comm, x[:numel], dst, buffer, src, tag)
+            else:
+                comm.sendrecv(x[:numel], dst, buffer, src, tag)
+            x[:numel] += buffer
+            found.append(float(x.sum()))
+    return found
+
+
+@pytest.mark.parametrize("one_tag", [False, True])
+@pytest.mark.parametrize("ways", [("lane",), ("both",), ("lane", "hand"), ("hand", "lane", "lane")], ids="-".join)
+def test_all_ways_are_the_same(ways: Sequence[str], one_tag: bool) -> None:
+    for seed in range(8):
+        for size in (2, 3, 5):
+            world = SimulatedWorld(size, CLUSTER)
+            right = list(world.run(rounds, seed, ("hand",), one_tag))
+            events = list(world.trace.events)
+            assert list(world.run(rounds, seed, ways, one_tag)) == right
+            assert [event._replace(site="") for event in world.trace.events] == [event._replace(site="") for event in events]
+
+
+def count(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> list[object]:
+    """What a method returns, call by call."""
+    found: list[object] = []
+    plain: Callable[..., object] = getattr(owner, name)
+
+    def counted(*args: object) -> object:
+        found.append(plain(*args))
+        return found[-1]
+
+    monkeypatch.setattr(owner, name, counted)
+    return found
+
+
+def test_a_ring_is_all_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
+    done, one_by_one = count(monkeypatch, Lane, "exchange"), count(monkeypatch, Lanes, "one_by_one")
+    SimulatedWorld(9).run(lambda comm: all_reduce(torch.ones(comm.size), comm, algorithm="ring"))
+    assert len(done) == 9 * 16 and False not in done and one_by_one == []
+
+
+def test_ranks_that_differ_have_their_rows_written_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    expanded = count(monkeypatch, Lanes, "expand")
+    SimulatedWorld(3, CLUSTER).run(rounds, 3, ("lane", "hand"), False)
+    assert expanded
+
+
+def test_a_ring_of_many_calls_takes_few_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    from partkit.transport.simulated.turns import Turns
+
+    given = count(monkeypatch, Turns, "give")
+
+    def calls(comm: Communicator) -> None:
+        for _ in range(5):
+            all_reduce(torch.ones(comm.size), comm, algorithm="ring")
+
+    SimulatedWorld(16).run(calls)
+    assert len(given) < 5 * 16 * 5
+
+
+@pytest.mark.parametrize("wrong", ["tag", "numel", "dtype"])
+def test_exchanges_that_never_meet_are_told(wrong: str) -> None:
+    def never(comm: Communicator) -> None:
+        odd = comm.rank == 1
+        x = torch.ones(3 if odd and wrong == "numel" else 2, dtype=torch.float64 if odd and wrong == "dtype" else torch.float32)
+        with comm.collective("swap", torch.ones(2), "test"):
+            comm.sendrecv(x, 1 - comm.rank, torch.empty_like(x), 1 - comm.rank, "other" if odd and wrong == "tag" else "t")
+
+    with pytest.raises(RanksStuck, match="rank 0") as stuck:
+        SimulatedWorld(2).run(never)
+    assert "recv" in str(stuck.value)
+
+
+def test_a_send_of_an_exchange_that_nobody_takes_is_told() -> None:
+    """Rank 1 sends to rank 2, who takes nothing: it can't leave."""
+
+    def two_senders(comm: Communicator) -> None:
+        x = torch.ones(2)
+        with comm.collective("swap", x, "test"):
+            if comm.rank < 2:
+                comm.sendrecv(x, 1 - comm.rank, torch.empty(2), 1 - comm.rank, "a")
+                comm.sendrecv(x, (comm.rank + 1) % 3, torch.empty(2), 1 - comm.rank, "c") if comm.rank == 1 else comm.isend(x, 1, "c").wait()
+
+    with pytest.raises(RanksStuck, match=r"send float32\[2\] to rank 2"):
+        SimulatedWorld(3).run(two_senders)
+
+
+def test_conditions_of_a_cluster_are_asked_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    from partkit.cluster import Jitter
+
+    done = count(monkeypatch, Lane, "exchange")
+    SimulatedWorld(3, Cluster(conditions=(Jitter(0.1, seed=2),))).run(lambda comm: all_reduce(torch.ones(3), comm, algorithm="ring"))
+    assert done == []
