@@ -36,6 +36,8 @@ class Diagnosis(NamedTuple):
     ranks: tuple[int, ...]
     """The ranks to look at first."""
     reason: str
+    states: tuple[RankState, ...] = ()
+    """What each rank was doing: what the wait-for graph is drawn from (`partkit.wait_graph`)."""
 
 
 def is_stuck(states: Sequence[RankState]) -> bool:
@@ -49,8 +51,8 @@ def explain(states: Sequence[RankState]) -> Diagnosis:
     for reason in (_backward, _parted, _unlike, _cycle):
         found = reason(by_rank)
         if found is not None:
-            return found
-    return _alone(by_rank)
+            return found._replace(states=tuple(states))
+    return _alone(by_rank)._replace(states=tuple(states))
 
 
 def late(states: Sequence[RankState], seconds: float) -> Diagnosis:
@@ -68,7 +70,7 @@ def late(states: Sequence[RankState], seconds: float) -> Diagnosis:
     busy = [s for s in states if s.status == "running" and s.rank in awaited]
     lines = [_fold(blocked)] + [f"  {name_ranks([s.rank])}: busy with something that is no message, after {_calls(s.num_calls)}" for s in busy]
     head = f"the others waited for {'it' if len(busy) == 1 else 'them'} longer than {seconds:g} s:" if busy else f"no message came within {seconds:g} s:"
-    return Diagnosis("late", tuple(s.rank for s in busy or blocked), "\n".join([head, *lines]))
+    return Diagnosis("late", tuple(s.rank for s in busy or blocked), "\n".join([head, *lines]), tuple(states))
 
 
 def _in_flight(states: Sequence[RankState]) -> bool:

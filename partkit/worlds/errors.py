@@ -17,9 +17,10 @@ import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from partkit.diagnosis import Call, Diagnosis, Due, Operation, RankState, name_ranks
+from partkit.worlds.output import in_notebook
 from partkit.worlds.travel import pack, unpack
 
 WORLDS = str(Path(__file__).parent)
@@ -80,11 +81,29 @@ class RankDied(RankError):
 class RanksStuck(RankError):
     """No rank can move any more, or one has waited for too long.
 
+    In a notebook it is shown with its wait-for graph (`partkit.figures.wait_for.WaitFor`) above it.
+
     Attributes:
-        diagnosis: code, ranks and reason (`partkit.diagnosis.Diagnosis`).
+        diagnosis: code, ranks, reason, and what each rank was doing (`partkit.diagnosis.Diagnosis`).
     """
 
     diagnosis: Diagnosis | None = None
+
+    def _repr_mimebundle_(self, **options: object) -> dict[str, str]:
+        """The graph, with what `str` says in place of its text; for a cell whose value is the error."""
+        from partkit.figures.wait_for import WaitFor
+
+        text = {"text/plain": f"{type(self).__name__}: {self}"}
+        return {**WaitFor(self)._repr_mimebundle_(), **text} if self.diagnosis is not None and self.diagnosis.states else text
+
+    def _render_traceback_(self) -> list[str]:
+        """What a kernel shows of an error is letters, so the graph is put on display before them."""
+        if in_notebook() and self.diagnosis is not None and self.diagnosis.states:
+            from IPython import display
+
+            show: Any = display.display  # IPython has no annotations
+            show({"text/html": self._repr_mimebundle_()["text/html"]}, raw=True)
+        return super()._render_traceback_()
 
     def __reduce__(self) -> tuple[type[RankError], tuple[object, ...], dict[str, object]]:
         return (*super().__reduce__()[:2], {"diagnosis": self.diagnosis})
