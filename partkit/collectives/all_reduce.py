@@ -60,7 +60,7 @@ from partkit.collectives.halving_doubling import Team, double, fold, halve, unfo
 from partkit.collectives.native import native_all_reduce
 from partkit.collectives.reduce import tree_reduce
 from partkit.collectives.reduce_scatter import ring_reduce_scatter
-from partkit.collectives.reducing import COMBINE, COMBINED, Op, check_op
+from partkit.collectives.reducing import COMBINE, Op, check_op
 from partkit.communicator import Communicator, packed
 from partkit.double_tree import backwards, messages
 from partkit.partition import block_sizes
@@ -155,11 +155,12 @@ def recursive_doubling_all_reduce(x: Tensor, comm: Communicator, op: Op = "sum")
     folded = fold(x, team, comm, op)
     if folded is None:
         return unfold(torch.empty_like(x), team, comm)
-    total, inbox, far = folded, torch.empty_like(x), 1
+    total, inbox, far = folded.clone(), torch.empty_like(x), 1
     while far < len(team.all):
         peer = team.first(team.place ^ far)
         comm.sendrecv(total, peer, inbox, peer, tag=f"doubling {far}")
-        total = COMBINED[op](total, inbox) if comm.rank < peer else COMBINED[op](inbox, total)
+        total, inbox = (total, inbox) if comm.rank < peer else (inbox, total)
+        COMBINE[op](total, inbox)
         far *= 2
     return unfold(total, team, comm)
 

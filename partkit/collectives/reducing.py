@@ -13,7 +13,6 @@ The smallest or largest of nan and a number is nan, except by "native": gloo may
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import inf
 from typing import Literal, get_args
 
@@ -33,14 +32,6 @@ COMBINE: dict[str, Combine] = {
     "max": lambda mine, theirs: torch.maximum(mine, theirs, out=mine),
 }
 """In place: ``COMBINE[op](mine, theirs)`` leaves the combination in ``mine``. A mean is a sum that is divided in the end."""
-COMBINED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "sum": torch.add,
-    "mean": torch.add,
-    "product": torch.mul,
-    "min": torch.minimum,
-    "max": torch.maximum,
-}
-"""The same as a new tensor."""
 
 REAL: tuple[Op, ...] = ("sum", "mean", "product", "min", "max")
 OPS: dict[torch.dtype, tuple[Op, ...]] = {

@@ -66,12 +66,12 @@ def test_every_algorithm_of_an_operation_is_in_the_table() -> None:
     assert local_bytes("all_reduce", "ring", 100, 1) == 0
 
 
-@pytest.mark.parametrize("nbytes", [2_000_000, 64_000_000])
+@pytest.mark.parametrize("nbytes", [1_000_000, 64_000_000])
 def test_two_ranks_do_not_send_everything_at_once_to_add_it_twice(nbytes: int) -> None:
-    """Sending all in one message takes as long as two halves, but for a latency that is nothing here; it adds twice as much."""
+    """Sending all in one message takes as long as two halves, but for a latency that is nothing here; it adds and copies more."""
     choice = choose("all_reduce", nbytes, 2)
     assert choice.best == "ring"
-    assert choice.local["recursive_doubling"] == 2 * choice.local["ring"]
+    assert choice.local["recursive_doubling"] == 4 * choice.local["ring"]
     assert choose("all_reduce", nbytes, 2, memory_bandwidth=1e15).best != "ring"  # memory that costs nothing: the latency decides
 
 

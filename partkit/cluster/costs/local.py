@@ -1,15 +1,15 @@
 """What ranks do beside sending: the bytes that a rank combines or copies within its own memory.
 
 The closed forms (`partkit.cluster.COSTS`), like simulated ranks, count the time of messages alone. There, on two ranks, sending
-everything at once and sending halves twice take equally long for large tensors; but the first adds twice as much. So the choice
-of an algorithm (`partkit.collectives.choosing`) looks at this table, too: the gamma term of Thakur et al., in bytes, of the
-rank that has most to do. p ranks, n bytes on each, q ranks in a node:
+everything at once and sending halves twice take equally long for large tensors; but the first adds and copies four times as
+much. So the choice of an algorithm (`partkit.collectives.choosing`) looks at this table, too: the gamma term of Thakur et al.,
+in bytes, of the rank that has most to do. p ranks, n bytes on each, q ranks in a node:
 
     all_reduce                                            scan, exscan
       naive                 p n                             linear                2 n
       reduce_broadcast      (1 + log2(p)) n                 recursive_doubling    (1 + 2 log2(p)) n
       ring                  (p - 1) / p n                 all_gather
-      recursive_doubling    log2(p) n                       ring                  n
+      recursive_doubling    (1 + log2(p)) n                 ring                  n
       halving_doubling      (p - 1) / p n                   recursive_doubling    n
       hierarchical          (1 + 1 / q - 1 / p) n           bruck                 (p + 2) n
       double_tree           2 n                           all_to_all
@@ -72,7 +72,7 @@ LOCAL: dict[str, dict[str, LocalBytes]] = {
         "naive": lambda n, p: p * n,
         "reduce_broadcast": lambda n, p: (1 + rounds(p)) * n,
         "ring": lambda n, p: (p - 1) / p * n,
-        "recursive_doubling": lambda n, p: rounds(p) * n,
+        "recursive_doubling": lambda n, p: (1 + rounds(p)) * n,
         "halving_doubling": lambda n, p: share(n, p),
         "hierarchical": lambda n, p: hierarchical(n, p, ranks_per_node_by_default(p)),
         "double_tree": lambda n, p: 2 * n,
