@@ -41,6 +41,17 @@ def progress(text: str) -> None:
     print(f"\r\033[Kpartkit bench: {text} ..." if again else f"partkit bench: {text}", end="" if again else "\n", file=sys.stderr, flush=True)
 
 
+def bar(part: float, width: int = 20) -> str:
+    """How much has been done, as a bar.
+
+    Example:
+        >>> bar(0.5, width=4)
+        '[##..]  50%'
+    """
+    full = round(part * width)
+    return f"[{'#' * full}{'.' * (width - full)}] {part:4.0%}"
+
+
 def done() -> None:
     """Clear the line of progress."""
     if sys.stderr.isatty():
