@@ -76,7 +76,7 @@ def diagnose(case: int, rank: int, fault: str) -> Verdict:
         >>> clinic.diagnose(case=3, rank=2, fault="wrong dtype")
         case 3: not yet
           ok    rank 2 is one to look at
-          look  it is no wrong dtype: that would be the same call of the same collective with another word before the brackets: int64[2] beside float32[2]
+          look  'wrong dtype' would look different: the same call of the same collective with another word before the brackets: int64[2] beside float32[2]
     """
     patient, named = Case.load(case), check_fault(fault)
     if isinstance(rank, bool) or not isinstance(rank, int) or not 0 <= rank < SIZE:
@@ -89,5 +89,5 @@ def diagnose(case: int, rank: int, fault: str) -> Verdict:
             f"case {case}", [Finding(True, text) for text in (where, f"sealed until now:\n{patient.sealed()}", truth.why, f"what helps: {truth.cure}")]
         )
     ranks = "is one to look at" if right_rank else "is not where it begins; the report names first who parted from the others, and then who waits because of it"
-    what = f"{named} it is" if right_fault else f"it is no {named}: that would be {SYMPTOMS[named]}"
+    what = f"{named} it is" if right_fault else f"'{named}' would look different: {SYMPTOMS[named]}"
     return Verdict(f"case {case}", [Finding(right_rank, f"rank {rank} {ranks}"), Finding(right_fault, what)])
