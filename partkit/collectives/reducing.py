@@ -24,10 +24,22 @@ from partkit.transport.base import Combine
 
 Op = Literal["sum", "mean", "product", "min", "max"]
 
+
+def _in_place(combine: Combine) -> Combine:
+    """The same, but of tensors without numbers nothing: that would take longer than with numbers. Unless somebody counts operations."""
+
+    def combined(mine: Tensor, theirs: Tensor) -> object:
+        if mine.is_meta and not torch._C._len_torch_dispatch_stack():
+            return mine
+        return combine(mine, theirs)
+
+    return combined
+
+
 COMBINE: dict[str, Combine] = {
-    "sum": torch.Tensor.add_,
-    "mean": torch.Tensor.add_,
-    "product": torch.Tensor.mul_,
+    "sum": _in_place(torch.Tensor.add_),
+    "mean": _in_place(torch.Tensor.add_),
+    "product": _in_place(torch.Tensor.mul_),
     "min": lambda mine, theirs: torch.minimum(mine, theirs, out=mine),
     "max": lambda mine, theirs: torch.maximum(mine, theirs, out=mine),
 }

@@ -19,7 +19,7 @@ from partkit.transport.simulated import Died, RandomState, Simulation, Stopped, 
 from partkit.worlds.errors import MOST_LINES, Failure, RankDied, name_sites, pack_failure, rank_error, ranks_stuck, warn_of_posted
 from partkit.worlds.output import Output, StreamName, make_screen
 from partkit.worlds.results import Results
-from partkit.worlds.simulated_trace import fill
+from partkit.worlds.simulated_trace import fill, room_for_exchanges
 from partkit.worlds.travel import pack_result, unpack
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ class SimulatedRun:
         self.world = world
         self._payload = payload
         self._simulation = Simulation(world.size, world.cluster.network(world.size), world.random, self._pack_events)
+        self._simulation.most_exchanges = room_for_exchanges(traced=world.traced)
         self._contexts = [RankContext(wire, Recorder(wire.rank, enabled=world.traced), world.cluster) for wire in self._simulation.wires]
         self._batches: list[list[Batch]] = [[] for _ in range(world.size)]
         self._values: dict[int, bytes] = {}

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from partkit.cluster import Cluster, Link
 from partkit.collectives.all_reduce import all_reduce
+from partkit.collectives.reducing import Op
 from partkit.communicator import Communicator
 from partkit.transport.simulated.lane import Lane
 from partkit.transport.simulated.lanes import Lanes
@@ -132,3 +133,20 @@ def test_conditions_of_a_cluster_are_asked_one_by_one(monkeypatch: pytest.Monkey
     done = count(monkeypatch, Lane, "exchange")
     SimulatedWorld(3, Cluster(conditions=(Jitter(0.1, seed=2),))).run(lambda comm: all_reduce(torch.ones(3), comm, algorithm="ring"))
     assert done == []
+
+
+def test_a_run_that_would_fill_the_memory_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("partkit.worlds.simulated_run.room_for_exchanges", lambda traced: 100)
+    world = SimulatedWorld(16)
+    with pytest.raises(MemoryError, match=r"exchanges so far on 16 simulated ranks.*COSTS"):
+        world.run(lambda comm: all_reduce(torch.ones(comm.size), comm, algorithm="ring"))
+    assert list(world.run(lambda comm: comm.rank)) == list(range(16))
+
+
+@pytest.mark.parametrize("op", ["sum", "product", "max"])
+@pytest.mark.parametrize("algorithm", ["ring", "recursive_doubling", "halving_doubling", "double_tree"])
+def test_shapes_take_the_same_times_as_numbers(op: Op, algorithm: str) -> None:
+    worlds = [SimulatedWorld(6, CLUSTER, numbers) for numbers in (True, False)]
+    for world in worlds:
+        assert [x.shape for x in world.run(lambda comm: all_reduce(torch.ones(9), comm, op, algorithm))] == [(9,)] * 6
+    assert list(worlds[0].trace.events) == list(worlds[1].trace.events)

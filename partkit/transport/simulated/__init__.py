@@ -9,12 +9,16 @@ Two things happen at different moments:
 
 Inside a collective nobody can see in which order the ranks' code runs, so there a rank may run ahead of its own sends: it keeps
 a copy of what it sends and goes on; it may not leave the collective before all has been taken. A ring of p ranks then needs
-a few turns for each rank instead of 2 (p - 1). Outside of collectives a send waits for its receive.
+a few turns for each rank instead of 2 (p - 1), as whoever is being sent to has the next turn. Outside of collectives a send waits
+for its receive.
 
     file         idea
     turns        threads of which one runs at a time; random numbers of each rank's own
     simulation   one run: whose turn it is, and which two sides of messages meet
     work         one side of a message: waiting for it, copying its tensor
+    lane         the short way of a send and a receive at once inside a collective
+    lanes        what the lanes of a run share: what nobody has taken yet, the table of exchanges
+    memory       copies of what tensors hold
     wire         `SimulatedTransport`: one rank's end
 """
 

@@ -114,6 +114,16 @@ class Lane:
         return False
 
 
+class ShapesLane(Lane):
+    """The same for tensors without numbers, on torch's "meta" device. There each question to a tensor costs microseconds while the
+    device is set by a mode, and each operation a hundred of them; and there is nothing to combine.
+    """
+
+    def exchange(self, x: Tensor, dst: int, buffer: Tensor, src: int, tag: str, combine: Combine | None, own: Tensor | None) -> bool | Waiting:
+        with torch._C.DisableTorchFunction():
+            return super().exchange(x, dst, buffer, src, tag, combine, own)
+
+
 def is_plain(x: Tensor) -> bool:
     """Whether a tensor can travel as it is."""
     return x.layout is torch.strided and x.is_contiguous() and not (x.requires_grad or x.is_neg() or x.is_conj())

@@ -39,6 +39,7 @@ class Simulation:
         self.unfinished = set(range(size))
         self._ready = OrderedDict.fromkeys(range(size))  # ranks that have what they need, in this order
         self.follow = -1  # who goes first, if it is ready
+        self.most_exchanges = 2**31 - 1
         self._grown: set[int] = set()
         self._turns = Turns(size + 1)  # the last one is whoever called `run`
         self._random = random
@@ -125,8 +126,11 @@ class Simulation:
                     self.ready(found)
                 else:
                     break
+            if len(self.lanes.table) > self.most_exchanges:
+                raise MemoryError(_too_many(self.size, len(self.lanes.table)))
         except BaseException as defect:  # in a rank's thread it would be lost, and everybody would wait for ever
             self.defect = defect
+            return self.size
         if not self._ready:
             return self.size
         rank = self.follow
@@ -192,3 +196,12 @@ class Simulation:
         if work.needed:
             work.needed = False
             self.ready(work.rank)
+
+
+def _too_many(size: int, count: int) -> str:
+    """Why a run ends that would fill the machine's memory."""
+    return (
+        f"{count:,} exchanges so far on {size} simulated ranks, and the memory that is free does not hold the times and events of more: "
+        "take fewer ranks, trace=False, or an algorithm with fewer messages (a ring has p - 1 exchanges for each of p ranks and pass, "
+        "recursive doubling log2(p)); what a collective costs on any number of ranks, partkit.cluster.COSTS says without running it"
+    )

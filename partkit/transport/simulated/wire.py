@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor
 
 from partkit.transport.base import Combine
-from partkit.transport.simulated.lane import Lane
+from partkit.transport.simulated.lane import Lane, ShapesLane
 from partkit.transport.simulated.lanes import Ledger, Note, Waiting
 from partkit.transport.simulated.work import Channel, Died, SimulatedWork, Stopped
 from partkit.virtual_time import Computation, Entry, Run, Terms
@@ -133,7 +134,8 @@ class SimulatedTransport:
         simulation = self._simulation
         if not simulation.engine.network.steady or not self.ahead or self.choosing:
             return None
-        return Lane(self, simulation.lanes, ranks, before, Note(span, site, group))
+        kind = ShapesLane if torch._C._len_torch_function_stack() else Lane
+        return kind(self, simulation.lanes, ranks, before, Note(span, site, group))
 
     def stand_still_in(self, waiting: Waiting) -> None:
         """Let others run until what an exchange receives has come."""
