@@ -30,7 +30,7 @@ PRESETS = (clusters.LAPTOP, clusters.H100_NODES, clusters.A100_NODES, clusters.S
 """Clusters to replay on; all have room for any number of ranks."""
 EQUAL = "equal links"
 """Name of a cluster whose links a reader has set."""
-FEWEST_EXPONENT, MOST_EXPONENT = (-7.0, 5.0), (0.0, 12.0)
+FEWEST_EXPONENT, MOST_EXPONENT = (-7.0, 3.0), (0.0, 12.0)
 """Powers of ten at the ends of the dials: of latency in seconds, of bandwidth in bytes per second."""
 
 

@@ -84,4 +84,4 @@ def idle_text(trace: Trace) -> list[str]:
 
 def _caption(trace: Trace, idle: IdleTime) -> str:
     shown = "" if trace.size <= MAX_RANKS else f" ({count(MAX_RANKS, 'rank')} that waited longest)"
-    return f"Where the time of each rank went{shown}: {idle.share:.1%} idle in {clock_name(trace)}"
+    return f"Where the time of each rank went{shown}: {idle.share:.1%} idle, {clock_name(trace)}"

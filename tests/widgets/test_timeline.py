@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from partkit.cluster import Cluster, Device, Link
 from partkit.tracing import Batch, Event, Trace
 from partkit.widgets import feed, showing
 from partkit.widgets.feed import Feed, Pump
@@ -283,3 +284,109 @@ except ImportError as error:
     lines = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.splitlines()
     assert lines[0] == "1 rank, 1 event, 0 messages, 0 bytes sent; wall clock"
     assert len(lines) == 2 and "pip install 'partkit[notebook]'" in lines[1]
+
+
+# -- clocks, the critical path, questions ----------------------------------------------------------------------------
+
+LIVE = [
+    Event(0, "compute", 0.0, 3.0, tag="forward", value=1.0),
+    Event(0, "send", 3.0, 4.0, peer=1, nbytes=1000, tag="x"),
+    Event(1, "recv", 0.0, 4.0, peer=0, nbytes=1000, tag="x"),
+    Event(1, "compute", 4.0, 9.0, tag="forward", value=1.0),
+]
+"""Two ranks on one crowded core: what is stated to take 1 s took 3 and 5."""
+THERE = Cluster(link=Link(latency=0.5, bandwidth=2000.0), name="there")
+
+
+def test_a_live_run_is_shown_in_virtual_time_and_back_in_its_own() -> None:
+    timeline = Timeline(Trace.from_events(LIVE), clock="virtual", cluster=THERE)
+    assert timeline.trace.makespan == 3.0 and timeline.meta["clock"] == "virtual time (replayed: there, stated durations)"
+    assert "3 s in this clock, 9 s on the wall clock" in timeline.meta["note"]
+    assert decode(timeline.snapshot).length.tolist() == [1.0, 1.0, 2.0, 1.0]
+    virtual = timeline.meta["run"]
+    timeline.set_state({"clock": "wall"})  # as a browser does
+    assert timeline.trace.makespan == 9.0 and timeline.meta["clock"] == "wall clock" and timeline.meta["run"] != virtual
+    assert decode(timeline.snapshot).length.tolist() == [3.0, 1.0, 4.0, 5.0]
+    timeline.close()
+
+
+def test_turning_a_dial_replays_on_equal_links_at_once() -> None:
+    timeline = Timeline(Trace.from_events(LIVE), clock="replayed", cluster=THERE)
+    assert (timeline.preset, timeline.latency_dial, timeline.bandwidth_dial) == ("there", -0.301, 3.301)
+    first = timeline.meta["run"]
+    timeline.set_state({"latency_dial": "-7", "bandwidth_dial": "3"})  # a browser's numbers are texts
+    assert timeline.trace.makespan == pytest.approx(3.0, rel=1e-6) and timeline.cluster.name == "equal links: 100 ns and 1 kB/s"
+    assert timeline.meta["run"] != first
+    timeline.preset = "messages take no time"
+    assert timeline.trace.makespan == 2.0 and (timeline.latency_dial, timeline.bandwidth_dial) == (-7.0, 12.0)
+    assert timeline.cluster.name == "messages take no time"
+    timeline.close()
+
+
+def test_the_switch_is_there_where_there_is_a_choice() -> None:
+    live, plan = Timeline(Trace.from_events(LIVE)), Timeline(Trace.from_events(LIVE, clock="planned"))
+    assert 'data-trait="clock"' in live.look["html"] and "there" not in live.look["html"] and "volunteers, 200 Mb/s" in live.look["html"]
+    assert "data-trait" not in plan.look["html"]
+    for timeline in (live, plan):
+        timeline.close()
+
+
+@pytest.mark.parametrize(("name", "value"), [("clock", "planned"), ("clock", "sundial"), ("preset", "moon")])
+def test_clocks_and_clusters_that_are_not_there_are_refused(name: str, value: str) -> None:
+    timeline = Timeline(Trace.from_events(LIVE))
+    with pytest.raises(ValueError, match=f"{name} is one of"):
+        setattr(timeline, name, value)
+    timeline.close()
+
+
+def test_a_cluster_that_cannot_run_it_leaves_the_run_as_it_was_and_says_so() -> None:
+    small = Cluster([Device(1e9, 1e9, 1e9)], Link(1e-3, 1e9), name="one device")
+    timeline = Timeline(Trace.from_events(LIVE), clock="virtual", cluster=small)
+    assert timeline.trace.clock == "wall" and "not replayed: rank 1 has no device" in timeline.meta["note"]
+    timeline.close()
+
+
+def test_while_a_run_goes_on_its_own_clock_is_shown_and_at_its_end_the_chosen_one(output: Output) -> None:
+    trace = Trace(4)
+    timeline = Timeline(trace, clock="virtual", critical_path=True)
+    timeline._ipython_display_()
+    fill(trace, 100)
+    assert timeline.meta["clock"] == "wall clock" and timeline.trace is trace
+    trace.finished.set()
+    timeline._pump.join(20)  # type: ignore[union-attr]
+    assert timeline.meta["clock"].startswith("virtual time (replayed: laptop") and timeline.meta["frozen"] and not timeline.meta["live"]
+    assert "virtual time (replayed: laptop" in output.bundles[-1]["text/plain"]
+    timeline.close()
+
+
+def test_the_critical_path_is_outlined_when_it_is_asked_for() -> None:
+    timeline = Timeline(Trace.from_events(LIVE))
+    assert timeline.outlined == [] and "critical path" not in timeline.meta["note"]
+    timeline.set_state({"critical_path": True})
+    assert timeline.outlined == [[0, 0.0, 3.0], [2, 3.0, 4.0], [1, 3.0, 4.0], [3, 4.0, 9.0]]
+    assert "critical path: 3 steps, 9 s: 89% computing, 11% messages" in timeline.meta["note"]
+    timeline.clock = "virtual"
+    assert timeline.outlined[0] == [0, 0.0, 1.0]
+    timeline.critical_path = False
+    assert timeline.outlined == []
+    timeline.close()
+
+
+def test_an_event_that_is_pointed_at_tells_for_whom_its_rank_waited() -> None:
+    timeline = Timeline(Trace.from_events(LIVE))
+    timeline.set_state({"asked": 2})
+    assert timeline.answers == {"2": "waited 3 s for rank 0 to send (it was computing 'forward'), then 1 s for the message"}
+    timeline.set_state({"asked": 0, "selected": 2})
+    assert list(timeline.answers) == ["2"]
+    timeline.set_state({"asked": -1, "selected": None})
+    assert timeline.answers == {}
+    assert "Where the time of each rank went" in timeline.meta["sums"]
+    timeline.close()
+
+
+def test_a_view_again_is_in_the_same_clock() -> None:
+    timeline = Timeline(Trace.from_events(LIVE), clock="virtual", cluster=THERE, critical_path=True)
+    again = timeline.replay()
+    assert (again.clock, again.trace.makespan, again.critical_path, again.cluster) == ("virtual", 3.0, True, THERE)
+    for view in (timeline, again):
+        view.close()
