@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -11,10 +12,11 @@ import torch
 
 import partkit as pk
 from partkit import labs
+from partkit.tracing.critical_path import critical_path
 from tests.source import ROOT
 
 FOLDED = re.compile(r"<summary>A solution</summary>\s*```python\n(.*?)```", re.DOTALL)
-NOTEBOOKS = ("02-collectives-from-scratch", "03-what-does-it-cost", "05-fill-the-bubble", "06-zero-bubble-and-beyond")
+NOTEBOOKS = ("02-collectives-from-scratch", "03-what-does-it-cost", "04-five-hundred-ranks", "05-fill-the-bubble", "06-zero-bubble-and-beyond")
 CHECKS = {
     "my_broadcast": lambda learner, world: labs.check_broadcast(learner, world),
     "my_all_gather": lambda learner, world: labs.check_all_gather(learner, world),
@@ -22,6 +24,9 @@ CHECKS = {
     "my_all_to_all": lambda learner, world: labs.check_all_to_all(learner, world),
     "my_all_reduce": lambda learner, world: labs.check_doubling(learner, world),
     "my_seconds": lambda learner, world: labs.check_cost(learner),
+    "my_slow_ring": lambda learner, world: labs.check_slow_link(learner),
+    "my_straggler": lambda learner, world: labs.check_straggler(learner),
+    "my_ring": lambda learner, world: labs.check_placement(learner),
     "my_one_f_one_b": lambda learner, world: labs.check_one_f_one_b(learner),
     "my_zb_h1": lambda learner, world: labs.check_zb_h1(learner),
     "my_schedule": lambda learner, world: labs.check_bubble(learner, bubble=0.2, memory_cap=3),
@@ -42,7 +47,8 @@ SOLUTIONS = [code for cell in cells("markdown") for code in FOLDED.findall(cell[
 
 def function_of(code: str) -> tuple[str, Any]:
     """The function that a solution defines, and its name."""
-    names: dict[str, Any] = {"torch": torch, "pk": pk, "pp": pk.pipeline_parallel, "__name__": "__main__"}
+    names: dict[str, Any] = {"torch": torch, "pk": pk, "pp": pk.pipeline_parallel, "Counter": Counter, "critical_path": critical_path}
+    names["__name__"] = "__main__"
     exec(code, names)
     name = re.findall(r"^def (my_\w+)", code, re.MULTILINE)[0]
     return name, names[name]
