@@ -11,7 +11,7 @@ doing at the moment, which is what the supervisor asks when nothing moves.
 
     file       idea
     group      `Communicator`: the ranks of a group, seen from one of them
-    exchange   a send and a receive at once, where nothing has to be waited for
+    exchange   a send and a receive at once: the short way inside of collectives
     pending    one message between post and done; the birth of its event
     ongoing    one collective call between begin and end; what must agree between ranks
     context    what all communicators of a rank share
