@@ -67,8 +67,9 @@ class ClusterNetwork:
 
     @property
     def steady(self) -> bool:
-        """Whether all takes as long at whatever time it begins, and however often it has been asked: there are no conditions."""
-        return not self._cluster.conditions
+        """Whether all takes as long at whatever time it begins, and however often it has been asked: conditions, if any, last for ever."""
+        lasting = (SlowLink, ChangedLink, SlowDevice)
+        return all(isinstance(c, lasting) and c.since == 0 and c.until == FOREVER for c in self._cluster.conditions)
 
     def death(self, rank: int) -> float:
         """When the rank dies; infinite for one that lives."""

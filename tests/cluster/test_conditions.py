@@ -114,6 +114,13 @@ def test_times_that_end_before_they_begin_are_refused(make: object) -> None:
         make()  # type: ignore[operator]
 
 
+def test_only_what_lasts_for_ever_leaves_a_network_steady() -> None:
+    """Steady networks are simulated many messages at a time; the exact ends above hold in both ways."""
+    lasting = [SlowLink(0, 1, 2.0), ChangedLink(0, 1, SECOND), SlowDevice(0, 2.0)]
+    passing = [SlowLink(0, 1, 2.0, since=1.0), ChangedLink(0, 1, SECOND, until=1.0), SlowDevice(0, 2.0, until=9.0), Jitter(0.1), Death(0, 1.0)]
+    assert [Cluster(conditions=(one,)).network(2).steady for one in (*lasting, *passing)] == [True] * 3 + [False] * 5
+
+
 def test_a_cluster_with_conditions_for_many_ranks_is_a_value() -> None:
     one, other = (Cluster(conditions=(SlowLink(ranks, None, 2.0),)) for ranks in (range(3), [2, 1, 0]))
     assert one == other and hash(one) == hash(other)
