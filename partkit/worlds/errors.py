@@ -17,7 +17,7 @@ import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from partkit.diagnosis import Call, Diagnosis, Due, Operation, RankState, name_ranks
 from partkit.worlds.output import in_notebook
@@ -88,6 +88,7 @@ class RanksStuck(RankError):
     """
 
     diagnosis: Diagnosis | None = None
+    _is_shown = False
 
     def _repr_mimebundle_(self, **options: object) -> dict[str, str]:
         """The graph, with what `str` says in place of its text; for a cell whose value is the error."""
@@ -98,11 +99,14 @@ class RanksStuck(RankError):
 
     def _render_traceback_(self) -> list[str]:
         """What a kernel shows of an error is letters, so the graph is put on display before them."""
-        if in_notebook() and self.diagnosis is not None and self.diagnosis.states:
+        if in_notebook() and not self._is_shown and self.diagnosis is not None and self.diagnosis.states:
             from IPython import display
 
-            show: Any = display.display  # IPython has no annotations
-            show({"text/html": self._repr_mimebundle_()["text/html"]}, raw=True)
+            from partkit.figures.wait_for import WaitFor, headline
+
+            self._is_shown = True  # a kernel asks twice: for its output, and for its reply
+            graph, show = WaitFor(self), display.display
+            show({**graph._repr_mimebundle_(), "text/plain": headline(graph.graph)}, raw=True)  # type: ignore[no-untyped-call]
         return super()._render_traceback_()
 
     def __reduce__(self) -> tuple[type[RankError], tuple[object, ...], dict[str, object]]:

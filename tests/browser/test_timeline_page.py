@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
+from partkit.cluster import clusters
 from partkit.figures.encoding import Encoder
+from partkit.figures.path import outline
 from partkit.tracing import Batch, Event, Trace
+from partkit.tracing.critical_path import critical_path
 from partkit.widgets.timeline import Timeline
 from tests.widgets.demo_traces import SITES, STRINGS, busy, busy_rows, training
 from tests.widgets.fake_model import page as html
@@ -20,6 +23,8 @@ OVER = ".pk-over"
 COLORS = """() => { const c = document.querySelector("canvas"), d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data, found = {};
     for (let i = 0; i < d.length; i += 4) { const k = [d[i], d[i+1], d[i+2]].join(); found[k] = (found[k] ?? 0) + 1; } return found; }"""
 COVER = "() => { const c = document.querySelectorAll('canvas')[1]; return c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some((v) => v > 0); }"
+INK = """() => { const c = document.querySelectorAll("canvas")[1], { data } = c.getContext("2d").getImageData(0, 0, c.width, c.height);
+    return data.filter((v, i) => i % 4 === 3 && v > 0).length; }"""
 BLUE, ORANGE, GREEN = "0,114,178", "230,159,0", "0,158,115"
 Show = Callable[..., Page]
 
@@ -240,10 +245,10 @@ def test_a_drag_moves_and_selects_nothing(show: Show) -> None:
 def test_the_table_twin_lists_what_is_in_view(show: Show) -> None:
     page = show(training(3))
     page.get_by_role("button", name="Table").click()
-    expect(page.locator(".pk-table caption")).to_have_text("84 events in view, 84 shown")
+    expect(page.locator(".pk-table > table caption")).to_have_text("84 events in view, 84 shown")
     assert page.locator(".pk-table tr").nth(1).locator("td").all_inner_texts()[:3] == ["0", "compute", "forward"]
     page.keyboard.press("+")
-    expect(page.locator(".pk-table caption")).not_to_contain_text("84 events in view")
+    expect(page.locator(".pk-table > table caption")).not_to_contain_text("84 events in view")
     page.locator(".pk-table tr").nth(2).click()
     assert selected(page) is not None
     focus(page)
@@ -345,3 +350,65 @@ def test_details_that_were_too_many_are_said_to_be_in_python(show: Show, monkeyp
     page = show(finished(Event(0, "compute", 0, 1, tag="x")), selected=0)
     expect(page.locator(".pk-info")).to_contain_text("details in Python only")
     expect(page.locator(".pk-status")).to_contain_text("1 event without details")
+
+
+# -- clocks and the critical path: the page sets traits, Python answers with others -----------------------------------
+
+
+def test_the_clock_and_the_dials_set_traits_and_show_them(show: Show) -> None:
+    page = show(training(3))
+    clock = page.locator("[data-trait=clock]")
+    assert clock.locator("option").all_inner_texts() == ["virtual time, as simulated", "replayed on ..."]
+    expect(page.locator("[data-trait=latency_dial]")).to_be_hidden()
+    clock.select_option("replayed")
+    settle(page)
+    assert page.evaluate("model.get('clock')") == "replayed"
+    expect(page.locator("[data-trait=latency_dial]")).to_be_visible()
+    page.locator("[data-trait=preset]").select_option("volunteers, 200 Mb/s")
+    page.locator("[data-trait=bandwidth_dial]").fill("6.5")
+    assert page.evaluate("[model.get('preset'), Number(model.get('bandwidth_dial'))]") == ["volunteers, 200 Mb/s", 6.5]
+    page.evaluate("() => { model.set('latency_dial', -2); model.fire('change:meta'); }")
+    settle(page)
+    assert page.locator("[data-trait=latency_dial]").input_value() == "-2"
+
+
+def test_the_critical_path_is_drawn_over_the_bars(show: Show) -> None:
+    trace = training(3)
+    page = show(trace)
+    before = page.evaluate(INK)
+    page.get_by_role("button", name="Critical path").click()
+    assert page.evaluate("model.get('critical_path')") is True
+    page.evaluate("path => model.set('outlined', path)", outline(critical_path(trace)))
+    settle(page)
+    assert page.evaluate(INK) > before + 1000
+    expect(page.get_by_role("button", name="Critical path")).to_have_attribute("aria-pressed", "true")
+    focus(page)
+    page.keyboard.press("c")
+    assert page.evaluate("model.get('critical_path')") is False
+
+
+def test_the_answer_to_a_hover_is_in_the_tip_and_that_to_a_selection_below(show: Show) -> None:
+    page = show(finished(Event(0, "compute", 0.0, 1.0, tag="forward"), Event(1, "send", 0.0, 1.0, peer=0, nbytes=4096, tag="x"), size=2))
+    page.locator(OVER).hover(position={"x": 300, "y": 72})
+    assert page.evaluate("model.get('asked')") == 1
+    page.evaluate("model.set('answers', { 1: 'waited 1 s for rank 0 to receive' })")
+    settle(page)
+    expect(page.locator(".pk-tip")).to_contain_text("waited 1 s for rank 0 to receive")
+    page.evaluate("model.set('selected', 1)")
+    settle(page)
+    expect(page.locator(".pk-info")).to_contain_text("waited 1 s for rank 0 to receive")
+
+
+def test_another_clock_is_another_picture_in_the_same_place(show: Show) -> None:
+    trace = training(3)
+    page = show(trace)
+    before = page.evaluate(COLORS)
+    timeline = Timeline(trace, clock="replayed", cluster=clusters.VOLUNTEERS)
+    block = base64.b64encode(timeline.snapshot).decode()
+    page.evaluate("([meta, block]) => { model.set('meta', meta); model.set('snapshot', bytes(block)); }", [timeline.meta, block])
+    page.wait_for_selector(f"{OVER}[data-painted='84']")
+    settle(page)
+    assert page.evaluate(COLORS) != before
+    page.get_by_role("button", name="Table").click()
+    expect(page.locator(".pk-table")).to_contain_text("Where the time of each rank went")
+    timeline.close()

@@ -21,6 +21,7 @@ window.model = {
   fire: (name, ...values) => { for (const act of handlers[name] ?? []) act(...values); },
   count: () => Object.values(handlers).flat().length,
 };
+window.bytes = bytes;
 window.receive = (message, text) => window.model.fire("msg:custom", message, [bytes(text)]);
 const source = %(esm)s;
 const { default: factory } = await import(URL.createObjectURL(new Blob([source], { type: "text/javascript" })));
