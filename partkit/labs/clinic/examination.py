@@ -60,11 +60,12 @@ class Examination:
 def _row(text: str) -> str:
     """A line of the listing; one that the report names stands out in any theme."""
     marked = text.startswith(">")
-    return f'<b style="border-left:3px solid #D55E00;background:#D55E0022">{escape(text)}</b>' if marked else escape(text)
+    return f'<b style="box-shadow:inset 3px 0 #D55E00;background:#D55E0022">{escape(text)}</b>' if marked else escape(text)
 
 
 def _block(title: str, html: str) -> str:
-    return f'<div style="margin:6px 0 0;opacity:.75">{escape(title)}</div><pre style="margin:2px 0;white-space:pre-wrap">{html}</pre>'
+    pre = "margin:2px 0;white-space:pre-wrap;font-family:var(--jp-code-font-family,monospace)"
+    return f'<div style="margin:6px 0 0;opacity:.75">{escape(title)}</div><pre style="{pre}">{html}</pre>'
 
 
 def _indent(text: str) -> str:
