@@ -1,0 +1,105 @@
+"""Notebooks 05 and 06 as their readers meet them: a guess is typed, a schedule is chosen, built, refused and run, an exercise is solved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from playwright.sync_api import Browser, Locator, expect
+
+from tests.browser.course import Course
+from tests.browser.jupyter import Lab
+
+FIRST, SECOND = "notebooks/05-fill-the-bubble.ipynb", "notebooks/06-zero-bubble-and-beyond.ipynb"
+ANSWER = """def my_zb_h1(p, m):
+    plan = []
+    for s in range(p):
+        ahead, lag = min(p - s, m), s
+        line = [f"{s}F{i}" for i in range(ahead)]
+        for i in range(m):
+            line.append(f"{s}I{i}")
+            line += [f"{s}W{i - lag}"] if i >= lag else []
+            line += [f"{s}F{ahead + i}"] if ahead + i < m else []
+        plan.append(line + [f"{s}W{i}" for i in range(max(0, m - lag), m)])
+    return plan
+
+
+labs.check_zb_h1(my_zb_h1)"""
+
+pytestmark = pytest.mark.timeout(600)
+
+Opened = Callable[[str], Course]
+
+
+@pytest.fixture
+def opened(lab: Lab, browser: Browser) -> Iterator[Opened]:
+    """``opened(name)``: a notebook in a page of its own, none of its cells run."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+
+    def open_it(name: str) -> Course:
+        course = Course(lab, context.new_page())
+        lab.open(course.page, name)
+        course.page.evaluate("() => jupyterapp.commands.execute('notebook:clear-all-cell-outputs').then(() => null)")
+        return course
+
+    yield open_it
+    context.close()
+    lab.end_kernels()
+
+
+def run(course: Course, *words: str) -> None:
+    """The first code cells that contain these words."""
+    for each in words:
+        course.lab.run(course.page, course.index(each))
+
+
+def studio_in(course: Course, words: str) -> Locator:
+    studio = course.output(words).locator(".partkit-studio")
+    expect(studio.locator(".pk-status")).to_contain_text("makespan")
+    return studio
+
+
+def test_05_a_guess_and_the_studio_on_live_ranks(opened: Opened) -> None:
+    course = opened(FIRST)
+    run(course, "%load_ext", "%ranks 4", "idle = pk.Prediction")
+    field = course.cell("idle = pk.Prediction").locator("input")
+    field.click()
+    course.page.keyboard.press("Control+A")
+    course.page.keyboard.type("60")
+    course.page.keyboard.press("Enter")
+    run(course, "naive = pp.gpipe", "idle.reveal")
+    expect(course.output("idle.reveal")).to_contain_text("75 %")
+
+    run(course, "studio = pk.ScheduleStudio")
+    studio = studio_in(course, "studio = pk.ScheduleStudio")
+    studio.locator("select").select_option("zb_h1")
+    expect(studio.locator(".pk-status")).to_contain_text("ZB-H1")
+    studio.get_by_role("button", name="Clear").click()
+    write = studio.get_by_label("Action to place", exact=True)
+    write.fill("1B0")
+    write.press("Enter")
+    expect(studio.locator(".pk-refused")).to_contain_text("1B0 needs 1F0, the forward of stage 1 on micro-batch 0, which has not been placed")
+    write.fill("0F0")
+    write.press("Enter")
+    expect(studio.locator(".pk-refused")).to_have_count(0)
+    assert course.ask("print(studio.schedule.ranks[0])") == "(0F0,)"
+    studio.locator("select").select_option("one_f_one_b")
+    studio.get_by_role("button", name="Run", exact=True).click()
+    assert course.ask("studio._rehearsal._run.wait(); print(studio.measured.size, len(studio.measured.events) > 100)") == "4 True"
+    assert course.errors == []
+
+
+def test_06_a_solution_typed_into_the_exercise(opened: Opened) -> None:
+    course = opened(SECOND)
+    run(course, "%load_ext", "def my_zb_h1", "pk.ScheduleStudio")
+    expect(course.output("def my_zb_h1")).to_contain_text("At 7 rank 1 runs 1W0, for which nobody waits")
+    place = course.index("def my_zb_h1")
+    course.set_source(place, ANSWER)
+    course.lab.run(course.page, place)
+    expect(course.output("def my_zb_h1")).to_contain_text("ZB-H1: solved")
+
+    studio = studio_in(course, "pk.ScheduleStudio")
+    studio.locator(".pk-over").focus()
+    course.page.keyboard.press("ArrowRight")
+    expect(studio.locator(".pk-info")).not_to_be_empty()
+    assert course.errors == []
