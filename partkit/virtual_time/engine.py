@@ -177,9 +177,14 @@ class Engine:
     def stand_in(self, rank: int, place: int, posted: float, ends: tuple[float, float], both: tuple[Side, Side]) -> None:
         """A rank is at ``place``: it posted a receive and a send there, and has come as far as their ends allow (`expand`)."""
         recv, send = both
-        for side, end in zip(both, ends, strict=True):
+        recv.end, send.end = ends
+        if posted > self._now:  # exchanges are ahead of everything else: what others do before that comes first
+            self.clock[rank], self._place[rank] = posted, place
+            heappush(self.heap, (posted, rank))
+            return
+        for side in both:
             self._num_posted += 1
-            side.posted, side.end, side.order = posted, end, self._num_posted
+            side.posted, side.order = posted, self._num_posted
         times = self.times[rank]
         times.extend((posted, posted) if recv.end == NEVER else (posted, posted, recv.end))
         self.clock[rank], self._place[rank] = times[-1], place + (2 if recv.end == NEVER else 3)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from random import Random
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -28,17 +30,19 @@ def by_hand(comm: Communicator, x: Tensor, dst: int, buffer: Tensor, src: int, t
     outgoing.wait()
 
 
-def rounds(comm: Communicator, seed: int, ways: Sequence[str], one_tag: bool) -> list[float]:
-    """In each round everybody sends to somebody; each rank by ``sendrecv``, by hand, or now so and now so."""
-    random, own, choice, found = Random(seed), Random(seed + 17 * comm.rank), Random(seed + 5 * comm.rank), []
+def rounds(comm: Communicator, seed: int, ways: Sequence[str], one_tag: bool, asking: float = 0.0) -> list[float]:
+    """In each round everybody sends to somebody; each rank by ``sendrecv``, by hand, or now so and now so. Some ask for the time."""
+    shared, own, choice, found = Random(seed), Random(seed + 17 * comm.rank), Random(seed + 5 * comm.rank), []
     x = torch.arange(3.0) + comm.rank
     with comm.collective("rounds", x, "test"):
         for step in range(12):
             to = list(range(comm.size))
-            random.shuffle(to)
-            numel, tag = random.choice([0, 1, 2]), "same" if one_tag else f"{step}"
+            shared.shuffle(to)
+            numel, tag = shared.choice([0, 1, 2]), "same" if one_tag else f"{step}"
             if own.random() < 0.2:
                 comm.compute("busy", seconds=own.choice([0.5, 1.25]))
+            if own.random() < asking:
+                found.append(comm.now())
             buffer, dst, src = torch.empty(3)[:numel], to[comm.rank], to.index(comm.rank)
             way = ways[comm.rank % len(ways)]
             if way == "hand" or (way == "both" and choice.random() < 0.3):
@@ -53,12 +57,12 @@ def rounds(comm: Communicator, seed: int, ways: Sequence[str], one_tag: bool) ->
 @pytest.mark.parametrize("one_tag", [False, True])
 @pytest.mark.parametrize("ways", [("lane",), ("both",), ("lane", "hand"), ("hand", "lane", "lane")], ids="-".join)
 def test_all_ways_are_the_same(ways: Sequence[str], one_tag: bool) -> None:
-    for seed in range(8):
+    for seed in range(10):
         for size in (2, 3, 5):
-            world = SimulatedWorld(size, CLUSTER)
-            right = list(world.run(rounds, seed, ("hand",), one_tag))
+            world, asking = SimulatedWorld(size, CLUSTER), 0.3 * (seed % 2)
+            right = list(world.run(rounds, seed, ("hand",), one_tag, asking))
             events = list(world.trace.events)
-            assert list(world.run(rounds, seed, ways, one_tag)) == right
+            assert list(world.run(rounds, seed, ways, one_tag, asking)) == right
             assert [event._replace(site="") for event in world.trace.events] == [event._replace(site="") for event in events]
 
 
@@ -150,3 +154,19 @@ def test_shapes_take_the_same_times_as_numbers(op: Op, algorithm: str) -> None:
     for world in worlds:
         assert [x.shape for x in world.run(lambda comm: all_reduce(torch.ones(9), comm, op, algorithm))] == [(9,)] * 6
     assert list(worlds[0].trace.events) == list(worlds[1].trace.events)
+
+
+def test_random_numbers_are_a_rank_s_own_between_turns() -> None:
+    def draws(comm: Communicator) -> list[float]:
+        found = []
+        for step in range(4):
+            found += [random.random(), random.gauss(0, 1), float(np.random.rand()), float(torch.rand(1))]
+            comm.sendrecv(torch.ones(1), (comm.rank + 1) % comm.size, torch.empty(1), (comm.rank - 1) % comm.size, f"{step}")
+        return found
+
+    generator, drawn = torch.Generator().manual_seed(0), [list(found) for found in SimulatedWorld(3).run(draws)]
+    from_torch = [float(torch.rand(1, generator=generator)) for _ in range(4)]
+    for rank, found in enumerate(drawn):
+        own, numpy = Random(rank), np.random.RandomState(np.random.MT19937(rank))
+        right = [number for number in from_torch for number in (own.random(), own.gauss(0, 1), float(numpy.rand()), number)]
+        assert found == right
