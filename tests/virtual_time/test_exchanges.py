@@ -129,7 +129,7 @@ def test_one_run_of_many_rows() -> None:
     assert engine.times_of(0).tolist() == [0.0, *(t for k in range(count) for t in (0.5 * k + 0.5 * (k > 0),) * 2 + (0.5 * k + 1.0,) * 2), 51.5]
 
 
-def test_conditions_make_a_network_unsteady() -> None:
-    assert Cluster().network(2).steady
+def test_conditions_that_come_and_go_make_a_network_unsteady() -> None:
+    assert Cluster().network(2).steady and Cluster(conditions=(SlowLink(0, 1, factor=2.0),)).network(2).steady
     assert not Cluster(conditions=(Jitter(0.1, seed=1),)).network(2).steady
-    assert not Cluster(conditions=(SlowLink(0, 1, factor=2.0),)).network(2).steady
+    assert not Cluster(conditions=(SlowLink(0, 1, factor=2.0, since=0.5),)).network(2).steady
