@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import partkit as pk
 from partkit.communicator import Communicator
-from partkit.worlds.errors import RankError
+from partkit.worlds.errors import RankError, RanksStuck
 from partkit.worlds.simulated import SimulatedWorld
 from partkit.worlds.world import World
 
@@ -116,7 +116,8 @@ def outcome(world: World | SimulatedWorld, programs: list[list[Step]]) -> tuple[
     try:
         return "", (), list(world.run(play, programs))
     except RankError as error:
-        return AFTERMATH.sub("", str(error)), error.ranks, getattr(error, "diagnosis", None)
+        code = error.diagnosis.code if isinstance(error, RanksStuck) and error.diagnosis is not None else None
+        return AFTERMATH.sub("", str(error)), error.ranks, code
 
 
 def named(report: str) -> set[int]:
