@@ -196,7 +196,7 @@ def test_case_H06_a_rank_that_leaves_early_is_named(live_world: LiveWorld) -> No
         for batch in BATCHES[comm.rank]:
             model.backward(model(torch.tensor(batch)).mean(), count=len(batch))
 
-    with pytest.raises(RanksStuck, match=re.escape("rank 1 finished after")) as caught:
+    with pytest.raises(RanksStuck, match=re.escape("rank 1: finished after")) as caught:
         live_world(2).run(step)
     assert caught.value.diagnosis is not None and caught.value.diagnosis.code == "missing"
 
