@@ -24,20 +24,29 @@ if TYPE_CHECKING:
 
 SESSION = "PARTKIT_TEST_SESSION"
 """Every process that descends from this session carries this variable, even when it has left the process tree."""
+OUTSIDE = "PARTKIT_TEST_OUTSIDE"
+"""Where sessions, and their workers, make their folders: side by side, since the path of a socket has room for about 100 characters."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """No test is timed; kernels that tests start draw statically, know nothing of this user's configuration, and leave files only in our folder."""
     hypothesis.settings.register_profile("untimed", parent=hypothesis.settings(), deadline=None)
     hypothesis.settings.load_profile("untimed")
-    folder = tempfile.mkdtemp(prefix="partkit-tests-")
+    if not is_worker(config):
+        os.environ[SESSION] = uuid.uuid4().hex
+        os.environ[OUTSIDE] = tempfile.gettempdir()
+    folder = tempfile.mkdtemp(prefix="partkit-tests-", dir=os.environ[OUTSIDE])
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
     os.environ["PARTKIT_STATIC"] = "1"
-    os.environ[SESSION] = uuid.uuid4().hex
     for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR", "TMPDIR"):
         os.environ[name] = os.path.join(folder, name.lower())
         os.makedirs(os.environ[name], mode=0o700)
     tempfile.tempdir = None  # it is read from TMPDIR again
+
+
+def is_worker(config: pytest.Config) -> bool:
+    """Whether this process is one of several among which the tests are shared out."""
+    return hasattr(config, "workerinput")
 
 
 @pytest.hookimpl(trylast=True)
@@ -47,6 +56,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
     if "partkit.worlds.forkserver" in sys.modules:
         sys.modules["partkit.worlds.forkserver"].FORK_SERVER.stop()
+    if is_worker(session.config):
+        return  # others still work; who has started them looks in the end
     servers = snapshot().servers  # the resource tracker of multiprocessing leaves when this process does
     suspects = [process for process in marked_processes(SESSION, os.environ[SESSION]) if process.pid not in servers]
     _, left = psutil.wait_procs(suspects, timeout=SETTLE)
