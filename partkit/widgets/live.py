@@ -132,8 +132,7 @@ class LiveView(anywidget.AnyWidget):
     # -- following -----------------------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        running = not self._feed.finished or self._feed.endless
-        if running:
+        if self.meta["live"] or self._feed.endless:  # by what the browser was told: the run may have ended since
             self._pump = Pump(self._feed, self)
             self._pump.start()
 

@@ -210,6 +210,21 @@ def test_case_W01_a_live_view_ends_as_a_still_picture(output: Output) -> None:
     timeline.close()
 
 
+def test_a_run_that_ends_while_its_view_is_being_made_ends_as_a_still_picture_too(output: Output) -> None:
+    class Overtaken(Timeline):
+        def _describe(self, *, live: bool) -> dict[str, Any]:
+            description = super()._describe(live=live)
+            self.trace.finished.set()
+            return description
+
+    timeline = Overtaken(Trace(2))
+    timeline._ipython_display_()
+    assert timeline._pump is not None
+    timeline._pump.join(20)
+    assert not timeline.meta["live"]
+    timeline.close()
+
+
 def test_case_W01_a_finished_view_is_stored_as_a_still_picture_once_it_is_on_the_screen(output: Output) -> None:
     timeline = Timeline(training(3))
     timeline._ipython_display_()
