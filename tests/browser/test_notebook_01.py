@@ -140,8 +140,8 @@ def test_the_table_says_what_the_picture_shows(ring: Timeline) -> None:
     button = ring.root.locator("button[value=t]")
     expect(ring.table).to_be_hidden()
     button.click()
-    expect(ring.table.locator("caption")).to_have_text("52 events in view, 52 shown")
-    expect(ring.table.locator("tr")).to_have_count(53)
+    expect(ring.table.locator("> table caption")).to_have_text("52 events in view, 52 shown")
+    expect(ring.table.locator("> table tr")).to_have_count(53)
     button.click()
     expect(ring.table).to_be_hidden()
 
