@@ -54,9 +54,11 @@ def test_the_headline_counts_what_is_left() -> None:
 # -- a run -----------------------------------------------------------------------------------------------------------
 
 
-def test_only_computations_named_like_actions_are_measured() -> None:
-    trace = Trace.from_events([Event(0, "compute", 1.0, 2.0, tag="0F0"), Event(0, "compute", 2.0, 3.0, tag="forward"), Event(0, "span", 0, 9, tag="0F1")])
+def test_only_what_is_named_like_an_action_is_measured() -> None:
+    trace = Trace.from_events([Event(0, "compute", 1.0, 2.0, tag="0F0"), Event(0, "compute", 2.0, 3.0, tag="forward"), Event(0, "span", 0, 9, tag="step")])
     assert [one.name for one in computations(trace)] == ["0F0"]
+    real = Trace.from_events([Event(0, "span", 0, 9, tag="0F1"), Event(0, "send", 9, 10, 1, 8, tag="0F1")])
+    assert [one.name for one in computations(real)] == ["0F1"]
     assert in_units(trace, 0.5)[0][2:] == (0.0, 2.0)
 
 

@@ -176,11 +176,6 @@ def test_what_is_stored_is_what_was_left(notebook: None, display: Display, view:
 # -- in a browser ----------------------------------------------------------------------------------------------------
 
 
-def test_the_script_is_small_and_fetches_nothing() -> None:
-    assert isinstance(ClusterView._esm, str)
-    assert len(ClusterView._esm.encode()) < 16_000 and "http" not in ClusterView._esm and "import" not in ClusterView._esm
-
-
 def test_keys_choose_ranks_and_links_and_ask_for_trouble(show: Show, view: ClusterView) -> None:
     page = show(view)
     page.focus(".pk-over")

@@ -20,12 +20,6 @@ Show = Callable[..., Page]
 PARAMETERS, ACTIVATIONS = (0, 114, 178), (213, 94, 0)
 
 
-def test_the_script_is_small_and_fetches_nothing() -> None:
-    assert isinstance(MemoryView._esm, str)
-    assert len(MemoryView._esm.encode()) < 30_000
-    assert "http" not in MemoryView._esm and "import" not in MemoryView._esm
-
-
 @pytest.mark.parametrize(
     ("make", "kind", "words"),
     [

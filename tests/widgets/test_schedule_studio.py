@@ -34,12 +34,6 @@ def wish(studio: ScheduleStudio, what: str, **more: Any) -> None:
 # -- without a browser -----------------------------------------------------------------------------------------------
 
 
-def test_the_script_is_small_and_fetches_nothing() -> None:
-    assert isinstance(ScheduleStudio._esm, str)
-    assert len(ScheduleStudio._esm.encode()) < 24_000
-    assert "http" not in ScheduleStudio._esm and "import" not in ScheduleStudio._esm
-
-
 @pytest.mark.parametrize(
     ("make_it", "words"),
     [
