@@ -392,7 +392,7 @@ def test_case_H16_a_rank_that_comes_too_late_is_named(live_world: Live, wait: Ca
             comm.compute("busy", seconds=0.01)
 
     world = live_world(3)
-    world.timeout = 0.5
+    world.timeout = 2.0  # seconds: the healthy run that `stuck` has after it must fit in, too
     try:
         code, ranks, text = stuck(world, late)
     finally:
