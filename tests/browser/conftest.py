@@ -21,6 +21,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from partkit.commands import browser as chromium
+from tests.browser.course import Course, Opened
 from tests.browser.jupyter import Lab, jupyter_lab
 
 expect.set_options(timeout=30_000)  # milliseconds: whoever waits gets what he waits for, also on a busy machine
@@ -73,6 +74,18 @@ def page(new_page: Callable[..., Page], request: pytest.FixtureRequest) -> Itera
     if "lab" in request.fixturenames:
         server: Lab = request.getfixturevalue("lab")
         server.end_kernels()
+
+
+@pytest.fixture
+def opened(lab: Lab, page: Page) -> Opened:
+    """``opened(name)``: a notebook in the page, none of its cells run."""
+
+    def open_it(name: str) -> Course:
+        course = Course(lab, page)
+        course.open(name)
+        return course
+
+    return open_it
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

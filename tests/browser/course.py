@@ -1,6 +1,8 @@
-"""The first notebook in a page, with all of its cells run, and a timeline in it: what the tests ask and do."""
+"""A notebook of the course in a page, and a timeline in it: what the tests ask and do."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from playwright.sync_api import Locator, Page, expect
 
@@ -29,7 +31,7 @@ ASK = """async code => {
 
 
 class Course:
-    """The notebook in a page, all of its cells run; the reader has guessed 20."""
+    """A notebook in a page."""
 
     def __init__(self, lab: Lab, page: Page) -> None:
         self.lab, self.page = lab, page
@@ -37,29 +39,38 @@ class Course:
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
 
-    def run(self) -> None:
-        """All cells; the guess is typed before its answer is known."""
-        self.lab.open(self.page, NAME)
+    def open(self, name: str) -> None:
+        """Show a notebook, none of its cells run."""
+        self.lab.open(self.page, name)
         self.page.evaluate("() => jupyterapp.commands.execute('notebook:clear-all-cell-outputs').then(() => null)")
+
+    def run(self) -> None:
+        """All cells of the first notebook; the guess, 20, is typed before its answer is known."""
+        self.open(NAME)
         form = self.index("pk.Prediction")
         for index in self.code_cells():
             if index > form:
                 break
             self.lab.run(self.page, index)
-        self.guess()
+        self.guess("pk.Prediction", 20)
+        expect(self.output("pk.Prediction")).to_contain_text("your guess: 20 messages")
         self.page.evaluate(WATCH, self.index("world.start"))
         for index in self.code_cells():
             if index > form:
                 self.lab.run(self.page, index)
 
-    def guess(self) -> None:
-        """With the keyboard alone."""
-        self.cell("pk.Prediction").locator("input").click()
+    def run_cells(self, *words: str) -> None:
+        """The first code cell that contains each of these words."""
+        for each in words:
+            self.lab.run(self.page, self.index(each))
+
+    def guess(self, words: str, number: int) -> None:
+        """Commit to a number in the form that a cell shows, with the keyboard alone."""
+        self.cell(words).locator("input").click()
         self.page.keyboard.press("Control+A")
-        self.page.keyboard.type("20")
+        self.page.keyboard.type(str(number))
         self.page.keyboard.press("Tab")
         self.page.keyboard.press("Enter")
-        expect(self.output("pk.Prediction")).to_contain_text("your guess: 20 messages")
 
     def code_cells(self) -> list[int]:
         """Numbers of the code cells, text cells counted too."""
@@ -91,6 +102,9 @@ class Course:
         """What the kernel prints for some code that is no cell."""
         answer: str = self.page.evaluate(ASK, code)
         return answer.strip()
+
+
+Opened = Callable[[str], Course]
 
 
 class Timeline:

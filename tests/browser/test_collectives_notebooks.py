@@ -3,41 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
 
 import pytest
-from playwright.sync_api import Browser, Locator, expect
+from playwright.sync_api import Locator, expect
 
-from tests.browser.course import Course
-from tests.browser.jupyter import Lab
+from tests.browser.course import Course, Opened
 
 SCRATCH, COST = "notebooks/02-collectives-from-scratch.ipynb", "notebooks/03-what-does-it-cost.ipynb"
 
 pytestmark = pytest.mark.timeout(600)
-
-Opened = Callable[[str], Course]
-
-
-@pytest.fixture
-def opened(lab: Lab, browser: Browser) -> Iterator[Opened]:
-    """``opened(name)``: a notebook in a page of its own, none of its cells run."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-
-    def open_it(name: str) -> Course:
-        course = Course(lab, context.new_page())
-        lab.open(course.page, name)
-        course.page.evaluate("() => jupyterapp.commands.execute('notebook:clear-all-cell-outputs').then(() => null)")
-        return course
-
-    yield open_it
-    context.close()
-    lab.end_kernels()
-
-
-def run(course: Course, *words: str) -> None:
-    """The first code cells that contain these words."""
-    for each in words:
-        course.lab.run(course.page, course.index(each))
 
 
 def press(course: Course, view: Locator, *keys: str) -> None:
@@ -48,13 +22,9 @@ def press(course: Course, view: Locator, *keys: str) -> None:
 
 def test_02_a_ring_is_stepped_through_held_and_let_go(opened: Opened) -> None:
     course = opened(SCRATCH)
-    run(course, "%load_ext", "%ranks 4", "def flat_broadcast", "def steps(fn, p)", "fewest = pk.Prediction")
-    field = course.cell("fewest = pk.Prediction").locator("input")
-    field.click()
-    course.page.keyboard.press("Control+A")
-    course.page.keyboard.type("6")
-    course.page.keyboard.press("Enter")
-    run(course, "fewest.reveal", "def gather_ring")
+    course.run_cells("%load_ext", "%ranks 4", "def flat_broadcast", "def steps(fn, p)", "fewest = pk.Prediction")
+    course.guess("fewest = pk.Prediction", 6)
+    course.run_cells("fewest.reveal", "def gather_ring")
     expect(course.output("fewest.reveal")).to_contain_text("6 steps")
 
     stepper = course.output("def gather_ring").locator(".partkit-stepper")
@@ -65,16 +35,16 @@ def test_02_a_ring_is_stepped_through_held_and_let_go(opened: Opened) -> None:
     press(course, stepper, "End")
     expect(stepper.locator(".pk-info")).to_contain_text("message 12 of 12")
 
-    run(course, "held = pk.MessageStepper.pause")
+    course.run_cells("held = pk.MessageStepper.pause")
     held = course.output("held = pk.MessageStepper.pause")
     expect(held.locator(".pk-status")).to_contain_text("4 messages held")
     held.locator(".pk-holding button").first.click()
     expect(held.locator(".pk-info")).to_contain_text("message 1 of 1")
     assert course.ask("print(world.busy)") == "True"
-    run(course, "held.run_on()")
+    course.run_cells("held.run_on()")
     expect(held.locator(".pk-info")).to_contain_text("message 12 of 12")
 
-    run(course, "def matrix(fn, title)")
+    course.run_cells("def matrix(fn, title)")
     tree = course.output("def matrix(fn, title)").locator(".partkit-matrix").first
     press(course, tree, "Home")
     expect(tree.locator(".pk-info")).to_contain_text(re.compile(r"rank 0 to rank \d+: \d+ message"))
@@ -83,7 +53,7 @@ def test_02_a_ring_is_stepped_through_held_and_let_go(opened: Opened) -> None:
 
 def test_03_sliders_move_the_curves_and_a_matrix_shows_the_nodes(opened: Opened) -> None:
     course = opened(COST)
-    run(course, "%load_ext", "plain = pk.Cluster", 'pk.CostExplorer("all_reduce", ranks=4')
+    course.run_cells("%load_ext", "plain = pk.Cluster", 'pk.CostExplorer("all_reduce", ranks=4')
     explorer = course.output('pk.CostExplorer("all_reduce", ranks=4').locator(".partkit-cost")
     expect(explorer.locator(".pk-info")).to_contain_text("model, 4 ranks, 100 kB")
     explorer.get_by_role("slider", name="Ranks").focus()
@@ -95,7 +65,7 @@ def test_03_sliders_move_the_curves_and_a_matrix_shows_the_nodes(opened: Opened)
         course.page.keyboard.press("ArrowRight")
     expect(explorer.locator(".pk-info")).not_to_have_text(before)
 
-    run(course, "nodes = pk.Cluster(link=slow", 'pk.CommMatrix(traces["hierarchical"]')
+    course.run_cells("nodes = pk.Cluster(link=slow", 'pk.CommMatrix(traces["hierarchical"]')
     matrix = course.output('pk.CommMatrix(traces["hierarchical"]').locator(".partkit-matrix")
     press(course, matrix, "Home")
     expect(matrix.locator(".pk-info")).to_contain_text("rank 0 to rank")

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-
 import pytest
-from playwright.sync_api import Browser, Locator, expect
+from playwright.sync_api import Locator, expect
 
-from tests.browser.course import Course
-from tests.browser.jupyter import Lab
+from tests.browser.course import Course, Opened
 
 FIRST, SECOND = "notebooks/05-fill-the-bubble.ipynb", "notebooks/06-zero-bubble-and-beyond.ipynb"
 ANSWER = """def my_zb_h1(p, m):
@@ -28,30 +25,6 @@ labs.check_zb_h1(my_zb_h1)"""
 
 pytestmark = pytest.mark.timeout(600)
 
-Opened = Callable[[str], Course]
-
-
-@pytest.fixture
-def opened(lab: Lab, browser: Browser) -> Iterator[Opened]:
-    """``opened(name)``: a notebook in a page of its own, none of its cells run."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-
-    def open_it(name: str) -> Course:
-        course = Course(lab, context.new_page())
-        lab.open(course.page, name)
-        course.page.evaluate("() => jupyterapp.commands.execute('notebook:clear-all-cell-outputs').then(() => null)")
-        return course
-
-    yield open_it
-    context.close()
-    lab.end_kernels()
-
-
-def run(course: Course, *words: str) -> None:
-    """The first code cells that contain these words."""
-    for each in words:
-        course.lab.run(course.page, course.index(each))
-
 
 def studio_in(course: Course, words: str) -> Locator:
     studio = course.output(words).locator(".partkit-studio")
@@ -61,16 +34,12 @@ def studio_in(course: Course, words: str) -> Locator:
 
 def test_05_a_guess_and_the_studio_on_live_ranks(opened: Opened) -> None:
     course = opened(FIRST)
-    run(course, "%load_ext", "%ranks 4", "idle = pk.Prediction")
-    field = course.cell("idle = pk.Prediction").locator("input")
-    field.click()
-    course.page.keyboard.press("Control+A")
-    course.page.keyboard.type("60")
-    course.page.keyboard.press("Enter")
-    run(course, "naive = pp.gpipe", "idle.reveal")
+    course.run_cells("%load_ext", "%ranks 4", "idle = pk.Prediction")
+    course.guess("idle = pk.Prediction", 60)
+    course.run_cells("naive = pp.gpipe", "idle.reveal")
     expect(course.output("idle.reveal")).to_contain_text("75 %")
 
-    run(course, "studio = pk.ScheduleStudio")
+    course.run_cells("studio = pk.ScheduleStudio")
     studio = studio_in(course, "studio = pk.ScheduleStudio")
     studio.locator("select").select_option("zb_h1")
     expect(studio.locator(".pk-status")).to_contain_text("ZB-H1")
@@ -93,7 +62,7 @@ def test_05_a_guess_and_the_studio_on_live_ranks(opened: Opened) -> None:
 
 def test_06_a_solution_typed_into_the_exercise(opened: Opened) -> None:
     course = opened(SECOND)
-    run(course, "%load_ext", "def my_zb_h1", "pk.ScheduleStudio")
+    course.run_cells("%load_ext", "def my_zb_h1", "pk.ScheduleStudio")
     expect(course.output("def my_zb_h1")).to_contain_text("At 7 rank 1 runs 1W0, for which nobody waits")
     place = course.index("def my_zb_h1")
     course.set_source(place, ANSWER)
