@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections import deque
 from html import escape
 from typing import Any, Literal, NamedTuple, Protocol
@@ -185,6 +186,7 @@ class NotebookScreen:
         self._output = output
         self._handle: Any = None
         self._shown = 0
+        self._by_cell = True  # whether a cell showed it last, not the collector's thread
 
     def open(self) -> None:
         """Claim a place in the running cell, for a run that goes on after the cell."""
@@ -199,6 +201,7 @@ class NotebookScreen:
         import IPython.display as frontend
 
         self._shown = len(self._output)
+        self._by_cell = threading.current_thread() is threading.main_thread()
         if self._handle is None:
             show: Any = frontend.display
             self._handle = show(self._output, display_id=True)
@@ -209,7 +212,9 @@ class NotebookScreen:
         """Order by rank holds at every moment; nothing to do."""
 
     def close(self) -> None:
-        if self._output.going_on or len(self._output) > self._shown:
+        """The last state; from a cell even if the collector has shown it: nbclient heeds the running cell's updates only."""
+        waited_for = threading.current_thread() is threading.main_thread() and not self._by_cell
+        if self._output.going_on or len(self._output) > self._shown or waited_for:
             self._output.going_on = False
             self._display()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from partkit.communicator import Communicator
-from partkit.worlds.output import HEAD_LINES, TAIL_LINES, Line, Output, StreamScreen, Tape, label
+from partkit.worlds.output import HEAD_LINES, TAIL_LINES, Line, NotebookScreen, Output, StreamScreen, Tape, label
 from partkit.worlds.world import World
 
 Live = Callable[[int], World]
@@ -86,6 +87,27 @@ def test_lines_that_arrive_while_others_are_being_shown_are_not_lost() -> None:
 
 
 @pytest.mark.live
+def test_whoever_waits_shows_the_end_again_if_the_collector_showed_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """nbclient heeds only what the running cell updates; the collector may have shown the end between two cells."""
+    shown: list[str] = []
+
+    class Handle:
+        def update(self, output: Output) -> None:
+            shown.append(output.text())
+
+    monkeypatch.setattr("IPython.display.display", lambda output, display_id: Handle())
+    output = Output(1)
+    screen = NotebookScreen(output)
+    screen.open()
+    screen.arrived(output.feed(0, "stdout", b"line\n"))
+    collector = threading.Thread(target=screen.close)
+    collector.start()
+    collector.join()
+    screen.close()
+    screen.close()
+    assert shown == ["[0] line\n(running)", "[0] line", "[0] line"]
+
+
 def test_no_read_of_the_collector_can_block(live_world: Live) -> None:
     """It hears that a pipe has something, but may have read it already when a rank's answer came first."""
     assert [os.get_blocking(fd) for process in live_world(2)._processes for what, fd in process.readable().items() if what != "control"] == [False] * 6
