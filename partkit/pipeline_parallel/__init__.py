@@ -11,6 +11,7 @@
     schedules/     the schedules of the literature, one file each
     costs          time, bytes and memory of actions
     memory         what is kept, and the most at a time
+    balance        the best cut of a row of layers in stages
     table          a schedule as arrays
     lockstep       played in rounds
     messages       who posts which message when

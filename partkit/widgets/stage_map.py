@@ -21,7 +21,7 @@ class StageMap:
     Args:
         layers: (name, seconds, bytes of parameters, bytes of activations) for each layer, in order; seconds and activations of one
             micro-batch.
-        cut: numbers of the layers at which a new stage begins, as `partkit.pipeline_parallel.execution.balance.balance` gives them.
+        cut: numbers of the layers at which a new stage begins, as `partkit.pipeline_parallel.balance.balance` gives them.
         schedule: says which rank a stage lies on, and how many micro-batches are in flight on it; without it stage s lies on rank s.
         title: shown above it.
 

@@ -74,7 +74,7 @@ def test_many_layers_are_counted_and_names_are_escaped() -> None:
 
 
 def test_what_balance_gives_is_a_cut() -> None:
-    from partkit.pipeline_parallel.execution.balance import balance
+    from partkit.pipeline_parallel.balance import balance
 
     found = stages(LAYERS, balance([layer[1] for layer in LAYERS], 3))
     assert max(stage.totals[0] for stage in found) == pytest.approx(0.015)

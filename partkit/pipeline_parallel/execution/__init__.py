@@ -4,7 +4,7 @@ file           idea
 wrapper        `PipelineParallel`: cut, split, execute, share
 choosing       the schedule to execute
 cut            a module -> pieces; graph: along its graph, which following gets from torch.fx
-places         where to cut so that stages are even; weighing: what submodules cost; balance: the best cut, pure
+places         where to cut so that stages are even; weighing: what submodules cost
 piece          what one stage computes, and with which arguments of the batch
 part           this rank's pieces as one module, under the names of the whole
 microbatches   a batch -> micro-batches; how their losses make that of the batch
@@ -19,7 +19,7 @@ receipts       when a rank can know that what it sent has arrived; pure
 sharing        gradients of tied weights and of replicas, summed
 """
 
-from partkit.pipeline_parallel.execution.balance import balance as balance
+from partkit.pipeline_parallel.balance import balance as balance
 from partkit.pipeline_parallel.execution.microbatches import Loss as Loss
 from partkit.pipeline_parallel.execution.places import Balanced as Balanced
 from partkit.pipeline_parallel.execution.weighing import measure as measure

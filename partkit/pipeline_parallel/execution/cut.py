@@ -25,7 +25,7 @@ from typing import Any
 
 from torch import nn
 
-from partkit.pipeline_parallel.execution.balance import balance
+from partkit.pipeline_parallel.balance import balance
 from partkit.pipeline_parallel.execution.following import defaults
 from partkit.pipeline_parallel.execution.graph import cut_graph
 from partkit.pipeline_parallel.execution.piece import Piece

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from torch import fx, nn
 
-from partkit.pipeline_parallel.execution.balance import balance
+from partkit.pipeline_parallel.balance import balance
 from partkit.pipeline_parallel.execution.following import follow
 from partkit.pipeline_parallel.execution.weighing import Counts, count, weight_bytes
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from partkit.pipeline_parallel.execution.balance import balance
+from partkit.pipeline_parallel.balance import balance
 from tests.pipeline_parallel.sizes import quickly
 
 
@@ -54,6 +54,20 @@ def test_equal_to_brute_force_with_microbatches_in_flight(data: st.DataObject) -
             balance(costs, num_stages, memory=memory, kept=kept, alive=alive, cap=cap)
     else:
         assert slowest_of(tuple(balance(costs, num_stages, memory=memory, kept=kept, alive=alive, cap=cap))) == best
+
+
+@quickly
+@given(st.data())
+def test_equal_to_brute_force_where_stages_count_differently(data: st.DataObject) -> None:
+    costs = data.draw(st.lists(st.integers(0, 9), min_size=1, max_size=7))
+    num_stages = data.draw(st.integers(1, len(costs)))
+    scale = data.draw(st.lists(st.integers(1, 4), min_size=num_stages, max_size=num_stages))
+
+    def largest(cut: tuple[int, ...]) -> int:
+        return max(times * sum(costs[a:b]) for times, (a, b) in zip(scale, pairwise([0, *cut, len(costs)]), strict=True))
+
+    best = min(map(largest, combinations(range(1, len(costs)), num_stages - 1)))
+    assert largest(tuple(balance(costs, num_stages, scale=scale))) == best
 
 
 def test_a_cap_for_each_stage() -> None:

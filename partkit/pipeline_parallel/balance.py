@@ -30,6 +30,7 @@ def balance(
     kept: Sequence[float] | None = None,
     alive: Sequence[int] | None = None,
     cap: float | Sequence[float] = inf,
+    scale: Sequence[float] | None = None,
 ) -> list[int]:
     """Where each stage but the first begins.
 
@@ -40,6 +41,8 @@ def balance(
         kept: of each layer, for each micro-batch in flight.
         alive: by stage, the most micro-batches in flight (`partkit.pipeline_parallel.peak_microbatches`); one by default.
         cap: the most that the layers of a stage may need; one number, or one for each stage (1F1B keeps more on early ones).
+        scale: by stage, what the costs of its layers are multiplied by; 1 by default. With ``alive`` as ``scale`` and what layers keep as
+            ``costs``, stages become even in memory.
 
     Returns:
         The number of the layer at which stages 1, 2, ... begin.
@@ -54,6 +57,8 @@ def balance(
         ([2], [1])
         >>> balance([1, 1, 1, 1], 2, kept=[1, 1, 1, 1], alive=[2, 1], cap=3)  # 1F1B: stage 0 keeps two micro-batches
         [1]
+        >>> balance([1, 1, 1, 1, 1, 1], 2, scale=[2, 1])
+        [2]
     """
     n = len(costs)
     if not 1 <= num_stages <= n:
@@ -64,11 +69,11 @@ def balance(
     seconds = list(accumulate(costs, initial=0.0))
     fixed = list(accumulate(memory or [0.0] * n, initial=0.0))
     each = list(accumulate(kept or [0.0] * n, initial=0.0))
-    flying = alive or [1] * num_stages
+    flying, factor = alive or [1] * num_stages, scale or [1.0] * num_stages
 
     def cost(first: int, end: int, stage: int) -> float:
         needed = fixed[end] - fixed[first] + flying[stage] * (each[end] - each[first])
-        return seconds[end] - seconds[first] if needed <= caps[stage] else inf
+        return factor[stage] * (seconds[end] - seconds[first]) if needed <= caps[stage] else inf
 
     best = [0.0] + [inf] * n
     begins: list[list[int]] = []
