@@ -138,7 +138,7 @@ class RecordingTransport:
             works = [self._wire.irecv(sets, src, _shadow(buffer, tag)), self._wire.irecv(buffer, src, _recorded(tag))]
         return _Recorded(self, pending, works, sets)
 
-    def exchange(self, *_: object) -> None:
+    def lane(self, *_: object) -> None:
         """Each message is noted by itself."""
 
     def aside(self) -> AbstractContextManager[None]:

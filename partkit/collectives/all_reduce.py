@@ -61,7 +61,7 @@ from partkit.collectives.native import native_all_reduce
 from partkit.collectives.reduce import tree_reduce
 from partkit.collectives.reduce_scatter import ring_reduce_scatter
 from partkit.collectives.reducing import COMBINE, Op, check_op
-from partkit.communicator import Communicator, packed
+from partkit.communicator import Communicator, Exchange, packed
 from partkit.double_tree import backwards, messages
 from partkit.partition import block_sizes
 
@@ -116,10 +116,11 @@ def naive_all_reduce(x: Tensor, comm: Communicator, op: Op = "sum") -> Tensor:
     In step s, rank r sends to r + s and receives from r - s: every rank sends one message and receives one. The parts are
     added in the order of ranks on every rank, so all ranks get the same bits.
     """
-    parts = [x if rank == comm.rank else torch.empty_like(x) for rank in range(comm.size)]
+    parts, steps = [x if rank == comm.rank else torch.empty_like(x) for rank in range(comm.size)], []
     for step in range(1, comm.size):
         dst, src = (comm.rank + step) % comm.size, (comm.rank - step) % comm.size
-        comm.sendrecv(x, dst, parts[src], src, tag=f"naive {step}")
+        steps.append(Exchange(x, dst, parts[src], src, tag=f"naive {step}"))
+    comm.sendrecv_all(steps)
     total = parts[0].clone()
     for part in parts[1:]:
         COMBINE[op](total, part)

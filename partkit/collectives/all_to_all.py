@@ -45,7 +45,7 @@ from partkit.collectives.blocks import Blocks, back, front
 from partkit.collectives.calling import check_dim, check_tensor, pick
 from partkit.collectives.native import native_all_to_all
 from partkit.collectives.pieces import must_agree, numels
-from partkit.communicator import Communicator, describe
+from partkit.communicator import Communicator, Exchange, describe
 from partkit.partition import block_sizes
 
 
@@ -130,12 +130,17 @@ def all_to_all_v(x: Tensor, comm: Communicator, send_sizes: Sequence[int], recv_
 
 
 def pairwise_all_to_all(blocks: Blocks, received: Blocks, comm: Communicator) -> None:
-    """In step s everyone sends to the rank s places further on and receives from as far back; ``received`` is filled."""
+    """In step s everyone sends to the rank s places further on and receives from as far back; ``received`` is filled.
+
+    No step needs what an earlier one has brought, so a wire that can has all steps under way at once.
+    """
     rank, size, outgoing, inboxes = comm.rank, comm.size, tuple(blocks), tuple(received)
     inboxes[rank].copy_(outgoing[rank])
+    steps = []
     for step in range(1, size):
         dst, src = (rank + step) % size, (rank - step) % size
-        comm.sendrecv(outgoing[dst], dst, inboxes[src], src, tag=f"pairwise {step}")
+        steps.append(Exchange(outgoing[dst], dst, inboxes[src], src, tag=f"pairwise {step}"))
+    comm.sendrecv_all(steps)
 
 
 def uneven_all_to_all(blocks: Blocks, received: Blocks, comm: Communicator) -> None:

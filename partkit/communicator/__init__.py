@@ -10,8 +10,9 @@ All communicators of a rank (the world and its sub-groups) share one `RankContex
 doing at the moment, which is what the supervisor asks when nothing moves.
 
     file       idea
-    group      `Communicator`: the ranks of a group, seen from one of them
-    exchange   a send and a receive at once: the short way inside of collectives
+    group      `Communicator`: the ranks of a group, seen from one of them; sub-groups, spans, computations
+    messages   between two ranks of it: the half that talks to the wire
+    exchange   a send and a receive at once, or several: the short way inside of collectives
     pending    one message between post and done; the birth of its event
     ongoing    one collective call between begin and end; what must agree between ranks
     context    what all communicators of a rank share
@@ -22,12 +23,13 @@ doing at the moment, which is what the supervisor asks when nothing moves.
 from partkit.communicator.context import RankContext as RankContext
 from partkit.communicator.context import at_one_line as at_one_line
 from partkit.communicator.group import Communicator as Communicator
-from partkit.communicator.group import NotInGroup as NotInGroup
 from partkit.communicator.group import current as current
 from partkit.communicator.memory import check_dense as check_dense
 from partkit.communicator.memory import is_plain as is_plain
 from partkit.communicator.memory import packed as packed
+from partkit.communicator.messages import NotInGroup as NotInGroup
 from partkit.communicator.naming import call_site as call_site
 from partkit.communicator.naming import describe as describe
 from partkit.communicator.ongoing import Ongoing as Ongoing
 from partkit.communicator.pending import Pending as Pending
+from partkit.transport.base import Exchange as Exchange

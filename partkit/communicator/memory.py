@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from partkit.communicator.naming import describe
+from partkit.transport.base import is_plain as is_plain
 
 
 def packed(x: Tensor) -> Tensor:
@@ -14,11 +15,6 @@ def packed(x: Tensor) -> Tensor:
         return x
     check_dense(x, "x")
     return x.detach().resolve_conj().resolve_neg().contiguous()
-
-
-def is_plain(x: Tensor) -> bool:
-    """Whether a tensor can travel as it is: one block of memory, without a history."""
-    return x.layout is torch.strided and x.is_contiguous() and not (x.requires_grad or x.is_neg() or x.is_conj())
 
 
 def inbox_for(buffer: Tensor) -> Tensor:

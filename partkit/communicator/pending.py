@@ -16,7 +16,7 @@ from partkit.tracing import Kind
 from partkit.transport.base import Combine, Work
 
 if TYPE_CHECKING:
-    from partkit.communicator.group import Communicator
+    from partkit.communicator.messages import PointToPoint
 
 
 class Patience(NamedTuple):
@@ -55,7 +55,7 @@ class Pending:
 
     def __init__(
         self,
-        comm: Communicator,
+        comm: PointToPoint,
         kind: Kind,
         tensor: Tensor,
         peer: int,

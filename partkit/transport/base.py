@@ -14,9 +14,10 @@ The contract, which every implementation keeps (`partkit.testing.check_transport
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
 
+import torch
 from torch import Tensor
 
 from partkit.virtual_time import Computation
@@ -30,6 +31,52 @@ class Work(Protocol):
 
     def wait(self) -> object:
         """Block until this side of the message is done."""
+
+
+class Exchange(NamedTuple):
+    """A send and a receive that go together: of ``x`` to ``dst``, and into ``buffer`` from ``src``, under one tag.
+
+    Example:
+        >>> Exchange(torch.ones(1), 1, torch.empty(1), 3, "shift").dst
+        1
+    """
+
+    x: Tensor
+    dst: int
+    """Place in the group, as the next rank."""
+    buffer: Tensor
+    src: int
+    tag: str = ""
+
+
+class Lane(Protocol):
+    """A short way for the exchanges of one rank in one collective call and one group: what they have in common is done once."""
+
+    def exchange(self, x: Tensor, dst: int, buffer: Tensor, src: int, tag: str, combine: Combine | None, own: Tensor | None) -> Any:
+        """Receive into ``buffer`` and send ``x``.
+
+        Args:
+            x: for rank ``dst``.
+            dst: place in the group, as ``src``.
+            buffer: for what comes from rank ``src``.
+            src: as ``dst``.
+            tag: of both messages.
+            combine: as in `Transport.irecv`.
+            own: of the shape of ``buffer``: what arrives lands in the buffer, then ``combine(buffer, own)``; piece by piece if the
+                wire likes.
+
+        Returns:
+            False: this wire wants the two one by one, nothing has been done. True: all is done and noted. A tuple, the receive
+            and the send: both are under way, to be waited for in this order. Anything else: what the rank stands still in.
+        """
+
+    def exchange_all(self, exchanges: Sequence[Exchange]) -> tuple[Work, ...] | None:
+        """Begin exchanges of which none needs what another one brings, all at once.
+
+        Returns:
+            All receives and then all sends, to be waited for in this order. Or None: this wire wants them one after the other,
+            nothing has been done.
+        """
 
 
 class Transport(Protocol):
@@ -53,23 +100,15 @@ class Transport(Protocol):
     def irecv(self, buffer: Tensor, src: int, tag: str, combine: Combine | None = None) -> Work:
         """Start to fill ``buffer`` (contiguous) from world rank ``src``, or to combine it with what arrives."""
 
-    def exchange(
-        self, x: Tensor, dst: int, buffer: Tensor, src: int, tag: str, combine: Combine | None = None, own: Tensor | None = None
-    ) -> tuple[Work, Work] | None:
-        """Inside a collective: receive into ``buffer`` and send ``x``, both contiguous, under one tag.
+    def lane(self, ranks: tuple[int, ...], before: str, span: str, site: str, group: str) -> Lane | None:
+        """The short way of exchanges in the collective call that this rank is inside of; None if there is none.
 
         Args:
-            x: for world rank ``dst``.
-            dst: may be this rank, as ``src``.
-            buffer: for what comes from world rank ``src``.
-            src: world rank.
-            tag: of both messages.
-            combine: as in `irecv`.
-            own: contiguous, of the shape of ``buffer``: what arrives lands in the buffer, then ``combine(buffer, own)``; piece by
-                piece if the wire likes.
-
-        Returns:
-            The receive and the send, to be waited for in this order. Or None: this wire wants the two one by one, nothing has been done.
+            ranks: world rank of each place of the group.
+            before: what stands before each tag on the wire: ``before|tag``.
+            span: of the events, as the next two.
+            site: source line.
+            group: its name.
         """
 
     def irecv_first(self, buffer: Tensor, src: int, tag: str, timeout: float | None) -> Work:
@@ -100,3 +139,8 @@ class Transport(Protocol):
         Raises:
             RuntimeError: this wire has nothing native.
         """
+
+
+def is_plain(x: Tensor) -> bool:
+    """Whether a tensor can travel as it is: one block of memory, without a history."""
+    return x.layout is torch.strided and x.is_contiguous() and not (x.requires_grad or x.is_neg() or x.is_conj())

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, Literal
 from zlib import crc32
@@ -26,7 +26,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from partkit.transport.base import Combine, Work
+from partkit.transport.base import Combine, Exchange, Work, is_plain
 from partkit.virtual_time import Computation
 
 c10d: Any = dist  # its stubs lack what is used here
@@ -87,24 +87,18 @@ class ProcessGroupTransport:
         number = wire_tag(tag, tensor)
         if dst == self.rank:
             return _post_to_oneself(_OwnMessage("send", tensor), self._own[number])
-        return self._send(tensor, dst, number)
+        return self.post_send(tensor, dst, number)
 
     def irecv(self, buffer: Tensor, src: int, tag: str, combine: Combine | None = None) -> Work:
         number = wire_tag(tag, buffer)
         if src == self.rank:
             return _post_to_oneself(_OwnMessage("recv", buffer, combine), self._own[number])
-        return self._recv(buffer, src, number) if combine is None else self._combine(buffer, src, number, combine)
+        return self.post_recv(buffer, src, number) if combine is None else self.post_combining(buffer, src, number, combine)
 
-    def exchange(
-        self, x: Tensor, dst: int, buffer: Tensor, src: int, tag: str, combine: Combine | None = None, own: Tensor | None = None
-    ) -> tuple[Work, Work] | None:
-        if self.rank in (dst, src):
-            return None
-        number = wire_tag(tag, buffer)
-        incoming = self._recv(buffer, src, number) if combine is None else self._combine(buffer, src, number, combine, own)
-        return incoming, self._send(x, dst, number if x.numel() == buffer.numel() and x.dtype == buffer.dtype else wire_tag(tag, x))
+    def lane(self, ranks: tuple[int, ...], before: str, span: str, site: str, group: str) -> GroupLane:
+        return GroupLane(self, ranks, before)
 
-    def _send(self, tensor: Tensor, dst: int, number: int) -> Work:
+    def post_send(self, tensor: Tensor, dst: int, number: int) -> Work:
         """To another rank."""
         work: Work
         if 0 < tensor.nbytes <= SEGMENT:
@@ -115,7 +109,7 @@ class ProcessGroupTransport:
         work = self._group.send([_one_byte(tensor)], dst, number)
         return work
 
-    def _recv(self, buffer: Tensor, src: int, number: int) -> Work:
+    def post_recv(self, buffer: Tensor, src: int, number: int) -> Work:
         """From another rank."""
         work: Work
         if 0 < buffer.nbytes <= SEGMENT:
@@ -126,20 +120,67 @@ class ProcessGroupTransport:
         work = self._group.recv([_one_byte(buffer)], src, number)
         return work
 
-    def _combine(self, buffer: Tensor, src: int, number: int, combine: Combine, own: Tensor | None = None) -> Work:
+    def post_combining(self, buffer: Tensor, src: int, number: int, combine: Combine, own: Tensor | None = None) -> Work:
         """From another rank, combined with the buffer; or, where there is an ``own``, put in the buffer and combined with that."""
         if own is not None:
             pairs = zip(_segments(buffer), _segments(own), strict=True) if _is_long(buffer) else [(buffer, own)]
-            return _Combining([(self._recv(arrives, src, number), arrives, mine) for arrives, mine in pairs], combine)
+            return _Combining([(self.post_recv(arrives, src, number), arrives, mine) for arrives, mine in pairs], combine)
         if _is_long(buffer):
-            return _CombiningInPlace(lambda inbox: self._recv(inbox, src, number), buffer, combine)
+            return _CombiningInPlace(lambda inbox: self.post_recv(inbox, src, number), buffer, combine)
         inbox = torch.empty_like(buffer)
-        return _Combining([(self._recv(inbox, src, number), buffer, inbox)], combine)
+        return _Combining([(self.post_recv(inbox, src, number), buffer, inbox)], combine)
 
     def native_group(self, ranks: tuple[int, ...]) -> Any:
         if ranks not in self._native:
             self._native[ranks] = self._make_group(ranks)
         return self._native[ranks]
+
+
+class GroupLane:
+    """One rank's exchanges in one collective call: what their tags have in common goes into the digest once.
+
+    Args:
+        wire: the rank's.
+        ranks: world rank of each place in the group.
+        before: what stands before each tag.
+    """
+
+    __slots__ = ("_digest", "_ranks", "_wire")
+
+    def __init__(self, wire: ProcessGroupTransport, ranks: tuple[int, ...], before: str) -> None:
+        self._wire, self._ranks = wire, ranks
+        self._digest = crc32(f"{before}|".encode())
+
+    def exchange(
+        self, x: Tensor, dst: int, buffer: Tensor, src: int, tag: str, combine: Combine | None, own: Tensor | None
+    ) -> tuple[Work, Work] | Literal[False]:
+        if not (self._others(dst, src) and is_plain(x) and is_plain(buffer) and (own is None or is_plain(own))):
+            return False
+        wire, number = self._wire, self._number(tag, buffer)
+        to, source = self._ranks[dst], self._ranks[src]
+        incoming = wire.post_recv(buffer, source, number) if combine is None else wire.post_combining(buffer, source, number, combine, own)
+        return incoming, wire.post_send(x, to, number if _alike(x, buffer) else self._number(tag, x))
+
+    def exchange_all(self, exchanges: Sequence[Exchange]) -> tuple[Work, ...] | None:
+        if not all(self._others(dst, src) and is_plain(x) and is_plain(buffer) for x, dst, buffer, src, _ in exchanges):
+            return None
+        wire, ranks = self._wire, self._ranks
+        incoming = [wire.post_recv(buffer, ranks[src], self._number(tag, buffer)) for _, _, buffer, src, tag in exchanges]
+        outgoing = [wire.post_send(x, ranks[dst], self._number(tag, x)) for x, dst, _, _, tag in exchanges]
+        return *incoming, *outgoing
+
+    def _others(self, dst: int, src: int) -> bool:
+        """Whether both are ranks of the group, and other ones than this."""
+        size, me = len(self._ranks), self._wire.rank
+        return 0 <= dst < size and 0 <= src < size and self._ranks[dst] != me != self._ranks[src]
+
+    def _number(self, tag: str, tensor: Tensor) -> int:
+        """`wire_tag` of ``before|tag``."""
+        return crc32(f"{tag}|{tensor.dtype}|{tensor.numel()}".encode(), self._digest) & 0x7FFFFFFF
+
+
+def _alike(x: Tensor, buffer: Tensor) -> bool:
+    return x.numel() == buffer.numel() and x.dtype is buffer.dtype
 
 
 def _one_byte(empty: Tensor) -> Tensor:

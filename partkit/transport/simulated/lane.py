@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from partkit.transport.base import Combine
+from partkit.transport.base import Combine, Exchange
 from partkit.transport.simulated.lanes import Lanes, Note, Waiting
 from partkit.transport.simulated.memory import copy_of, put
 from partkit.virtual_time.program import NOBODY
@@ -73,6 +74,9 @@ class Lane:
         if combine is not None:
             combine(buffer, own)  # type: ignore[arg-type]
         return True
+
+    def exchange_all(self, exchanges: Sequence[Exchange]) -> None:
+        """One after the other: with one port a rank, more at once would not be faster."""
 
     def _otherwise(self, x: Tensor, to: int, buffer: Tensor, source: int, tag: str, combine: Combine | None, own: Tensor | None) -> bool | Waiting:
         """The same where something is to be waited for, or where a tag is used again before its last message has been taken."""
