@@ -3,12 +3,17 @@
 Both are measured by turns on the same ranks; a time is that of the slowest rank, medians are shown. "torch" is the function of
 ``torch.distributed`` itself, with a new tensor for the result, as partkit's functions give one; "partkit" is
 ``algorithm="auto"``, and the table says which algorithm that was. A ratio is the median of the ratios of neighbouring turns.
+
+    --floor      also the same messages without partkit (`partkit.bench.bare_wire`): what no Python could do better
+    --choices    also the other algorithms, as far as the model finds them at most `WORTH_A_TRY` times slower: which one was
+                 fastest here, and by how much "auto" missed it
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -17,10 +22,11 @@ import torch.distributed as dist
 from torch import Tensor
 
 from partkit.bench._measure import Claim, done, options, progress
+from partkit.bench.bare_wire import replay, taped
 from partkit.collectives.all_gather import all_gather
 from partkit.collectives.all_reduce import all_reduce
 from partkit.collectives.all_to_all import all_to_all
-from partkit.collectives.barrier import barrier
+from partkit.collectives.barrier import dissemination_barrier
 from partkit.collectives.broadcast import broadcast
 from partkit.collectives.choosing import choose
 from partkit.collectives.reduce_scatter import reduce_scatter
@@ -31,10 +37,11 @@ KB, MB = 1_000, 1_000_000
 SIZES = {1 * KB: 40, 4 * KB: 40, 64 * KB: 30, 1 * MB: 12, 8 * MB: 7, 64 * MB: 5}
 """Bytes of the tensor that each rank passes in -> repetitions."""
 QUICK_SIZES = {1 * KB: 3, 16 * KB: 3}
+WORTH_A_TRY = 4.0
 ALL_GATHER: Any = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)
 REDUCE_SCATTER: Any = getattr(dist, "reduce_scatter_single", dist.reduce_scatter_tensor)
 """torch has renamed them."""
-Pair = tuple[Callable[[Tensor, Communicator], Tensor], Callable[[Tensor, Communicator], object]]
+Way = Callable[[Tensor, Communicator], object]
 
 
 def torch_all_reduce(x: Tensor, comm: Communicator) -> Tensor:
@@ -72,7 +79,7 @@ def torch_all_to_all(x: Tensor, comm: Communicator) -> Tensor:
     return result
 
 
-PAIRS: dict[str, Pair] = {
+PAIRS: dict[str, tuple[Callable[..., Tensor], Way]] = {
     "all_reduce": (all_reduce, torch_all_reduce),
     "reduce_scatter": (reduce_scatter, torch_reduce_scatter),
     "all_gather": (all_gather, torch_all_gather),
@@ -89,50 +96,69 @@ def run(argv: Sequence[str]) -> dict[str, Any]:
         argv,
         ("--ranks", {"type": int, "nargs": "+", "default": [2, 4, 8]}),
         ("--operations", {"nargs": "+", "default": list(PAIRS), "choices": list(PAIRS)}),
+        ("--bytes", {"type": int, "nargs": "+", "default": list(SIZES), "choices": list(SIZES)}),
+        ("--floor", {"action": "store_true", "help": "also the same messages without partkit"}),
+        ("--choices", {"action": "store_true", "help": "also the algorithms that auto did not choose"}),
     )
-    ranks, sizes = ([2], QUICK_SIZES) if chosen.quick else (chosen.ranks, SIZES)
+    ranks, sizes = ([2], QUICK_SIZES) if chosen.quick else (chosen.ranks, {nbytes: SIZES[nbytes] for nbytes in chosen.bytes})
     rows: list[dict[str, Any]] = []
     for size in ranks:
         with World(size, trace=False) as world:
             for operation in chosen.operations:
                 for nbytes, repetitions in sizes.items():
                     progress(f"{operation} of {nbytes:,} bytes on {size} ranks, {repetitions} times")
-                    rows.append(row(world, operation, nbytes, repetitions))
+                    rows.append(row(world, operation, nbytes, repetitions, floor=chosen.floor, choices=chosen.choices))
     done()
     return {"collectives, ms": rows, "claims": [claim.row() for claim in claims(rows)]}
 
 
-def row(world: World, operation: str, nbytes: int, repetitions: int) -> dict[str, Any]:
+def row(world: World, operation: str, nbytes: int, repetitions: int, *, floor: bool = False, choices: bool = False) -> dict[str, Any]:
     """One line of the table: median times in ms, and the ratio of partkit to torch."""
-    by_rank = world.run(time_both, operation, nbytes, repetitions)
-    ours, theirs = ([max(times) for times in zip(*(seconds[way] for seconds in by_rank), strict=True)] for way in (0, 1))
-    ratio = median(a / b for a, b in zip(ours, theirs, strict=True))
-    algorithm = choose(operation, nbytes, world.size).best
-    return {
+    choice = choose(operation, nbytes, world.size)
+    model = {name: choice.seconds[name] + choice.local[name] for name in choice.seconds}
+    others = [name for name in model if choices and name != choice.best and model[name] <= WORTH_A_TRY * model[choice.best]]
+    by_rank = world.run(time_by_turns, operation, nbytes, repetitions, others, floor=floor)
+    times = {way: [max(seconds) for seconds in zip(*(mine[way] for mine in by_rank), strict=True)] for way in by_rank[0]}
+
+    def ratio(way: str, to: str) -> float:
+        return float(median(a / b for a, b in zip(times[way], times[to], strict=True)))
+
+    found = {
         "operation": operation,
         "ranks": world.size,
         "bytes": nbytes,
-        "algorithm": algorithm,
-        "partkit": 1000 * median(ours),
-        "torch": 1000 * median(theirs),
-        "partkit / torch": ratio,
+        "algorithm": choice.best,
+        "partkit": 1000 * median(times["partkit"]),
+        "torch": 1000 * median(times["torch"]),
+        "partkit / torch": ratio("partkit", "torch"),
     }
+    if floor:
+        found["bare wire / torch"] = ratio("bare wire", "torch")
+    if choices:
+        fastest = min(["partkit", *others], key=lambda way: ratio(way, "partkit"))
+        found |= {"fastest": choice.best if fastest == "partkit" else fastest, "chosen / fastest": ratio("partkit", fastest)}
+    return found
 
 
-def time_both(comm: Communicator, operation: str, nbytes: int, repetitions: int) -> tuple[list[float], list[float]]:
-    """On a rank: seconds of partkit's function and of torch's, by turns; the first turn warms up and is not counted."""
+def time_by_turns(comm: Communicator, operation: str, nbytes: int, repetitions: int, others: Sequence[str], *, floor: bool) -> dict[str, list[float]]:
+    """On a rank: seconds of each way by turns: "partkit", "torch", explicit algorithms, "bare wire". The first turn warms up and does not count."""
     numel = nbytes // 4 // comm.size * comm.size
     x = torch.arange(numel, dtype=torch.float32) % 97 + comm.rank
-    seconds: tuple[list[float], list[float]] = ([], [])
+    ours, theirs = PAIRS[operation]
+    ways: dict[str, Callable[[], object]] = {"partkit": partial(ours, x, comm), "torch": partial(theirs, x, comm)}
+    ways |= {name: partial(ours, x, comm, algorithm=name) for name in others}
+    if floor:
+        ways["bare wire"] = replay(taped(ways["partkit"], comm), comm)
+    seconds: dict[str, list[float]] = {way: [] for way in ways}
     for _ in range(1 + repetitions):
-        results: list[Any] = []
-        for way, function in enumerate(PAIRS[operation]):
-            barrier(comm)  # so that all begin together
+        results: dict[str, Any] = {}
+        for way, function in ways.items():
+            dissemination_barrier(comm, "bench")  # so that all begin together
             start = time.perf_counter()
-            results.append(function(x, comm))
+            results[way] = function()
             seconds[way].append(time.perf_counter() - start)
-        assert torch.equal(results[0], results[1]), f"{operation}: partkit and torch.distributed differ"
-    return seconds[0][1:], seconds[1][1:]
+        assert torch.equal(results["partkit"], results["torch"]), f"{operation}: partkit and torch.distributed differ"
+    return {way: taken[1:] for way, taken in seconds.items()}
 
 
 def claims(rows: Sequence[dict[str, Any]]) -> Iterator[Claim]:

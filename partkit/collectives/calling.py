@@ -13,6 +13,9 @@ from torch import Tensor
 from partkit.collectives.choosing import choose
 from partkit.communicator import Communicator, is_plain
 
+KEPT_CHOICES = 1000
+"""So many choices of "auto" a rank remembers."""
+
 
 def pick(operation: str, algorithm: str, algorithms: Iterable[str], comm: Communicator, nbytes: int) -> str:
     """The algorithm by name; for "auto" the one that `choose` finds fastest for ``nbytes`` on the cluster of ``comm``.
@@ -21,11 +24,22 @@ def pick(operation: str, algorithm: str, algorithms: Iterable[str], comm: Commun
         ValueError: there is no such algorithm.
     """
     if algorithm == "auto":
-        cluster = comm.cluster
-        return choose(operation, nbytes, comm.size, cluster.link, cluster.memory_bandwidth).best
+        return _chosen(operation, nbytes, comm)
     if algorithm not in algorithms:
         raise ValueError(f"{operation}(algorithm={algorithm!r}): algorithm is one of {', '.join(map(repr, ['auto', *algorithms]))}")
     return algorithm
+
+
+def _chosen(operation: str, nbytes: int, comm: Communicator) -> str:
+    """What `choose` says; remembered, since programs call the same again and again, and small tensors don't wait."""
+    kept, asked = comm.choices, (operation, nbytes, comm.size)
+    name = kept.get(asked)
+    if name is None:
+        if len(kept) >= KEPT_CHOICES:
+            kept.clear()
+        cluster = comm.cluster
+        name = kept[asked] = choose(operation, nbytes, comm.size, cluster.link, cluster.memory_bandwidth).best
+    return name
 
 
 def check_tensor(operation: str, x: object, argument: str = "x") -> None:

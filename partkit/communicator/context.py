@@ -53,6 +53,7 @@ class RankContext:
         lane: the short way of the last exchange (`partkit.communicator.exchange`).
         due: differentiable movements whose backward has not run, oldest first (`partkit.functional` keeps it).
         backward_of: the one whose backward this rank is in.
+        choices: of ``algorithm="auto"``, by operation, bytes and number of ranks (`partkit.collectives.calling` keeps it).
     """
 
     def __init__(self, transport: Transport, recorder: Recorder, cluster: Cluster | None = None) -> None:
@@ -67,6 +68,7 @@ class RankContext:
         self.lane: Opened | None = None
         self.due: dict[Due, None] = {}
         self.backward_of: Due | None = None
+        self.choices: dict[tuple[str, int, int], str] = {}
         self.num_due: Counter[tuple[str, tuple[int, ...]]] = Counter()
         self.pending: dict[int, UnderWay] = {}
         self.blocked_on: UnderWay | None = None

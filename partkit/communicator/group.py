@@ -171,6 +171,11 @@ class Communicator(PointToPoint):
         """What the ranks run on; ``algorithm="auto"`` chooses by it."""
         return self._context.cluster
 
+    @property
+    def choices(self) -> dict[tuple[str, int, int], str]:
+        """What ``algorithm="auto"`` has chosen on this rank: by operation, bytes and number of ranks."""
+        return self._context.choices
+
     def native_group(self) -> Any:
         """The process group of torch.distributed for these ranks, made when first asked for. Where there is none, it refuses."""
         return self._context.transport.native_group(self.ranks)

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
+import torch
 
 from partkit.bench import _measure, collectives, launch, tracing
+from partkit.bench.bare_wire import Step, replay, taped
+from partkit.cluster import COSTS
+from partkit.collectives.all_to_all import all_to_all
+from partkit.communicator import Communicator
+from partkit.worlds.world import World
 
 
 @pytest.mark.live
@@ -20,10 +27,27 @@ def test_launch_measures_every_kind_of_start() -> None:
 
 @pytest.mark.live
 def test_collectives_compares_all_operations_at_every_size() -> None:
-    found = collectives.run(["--quick"])
+    found = collectives.run(["--quick", "--floor", "--choices"])
     assert [(row["operation"], row["bytes"]) for row in found["collectives, ms"]] == [(name, nbytes) for name in collectives.PAIRS for nbytes in (1000, 16000)]
-    assert all(row[column] > 0 for row in found["collectives, ms"] for column in ("partkit", "torch", "partkit / torch"))
+    numbers = ("partkit", "torch", "partkit / torch", "bare wire / torch", "chosen / fastest")
+    assert all(row[column] > 0 for row in found["collectives, ms"] for column in numbers)
+    assert all(row["fastest"] in COSTS[row["operation"]] for row in found["collectives, ms"])
     json.dumps(found)
+
+
+@pytest.mark.live
+def test_the_bare_wire_carries_the_messages_of_the_collective_in_its_order(live_world: Callable[[int], World]) -> None:
+    def tapes(comm: Communicator) -> list[list[Step]]:
+        first = taped(lambda: all_to_all(torch.arange(6), comm, algorithm="pairwise"), comm)
+        return [first, taped(lambda: replay(first, comm)(), comm)]
+
+    for rank, (first, again) in enumerate(live_world(3).run(tapes)):
+        left, right = (rank - 1) % 3, (rank + 1) % 3
+        assert [(step.what, step.nbytes, step.peer) for step in first] == [
+            *(("recv", 16, left), ("recv", 16, right), ("send", 16, right), ("send", 16, left)),
+            *(("wait", 0, message) for message in range(4)),
+        ]
+        assert again == first
 
 
 def test_the_claims_on_collectives_name_the_worst_size() -> None:
