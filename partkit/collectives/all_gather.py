@@ -49,7 +49,7 @@ from partkit.collectives.calling import check_dim, check_tensor, pick
 from partkit.collectives.halving_doubling import Team, double
 from partkit.collectives.native import native_all_gather
 from partkit.collectives.pieces import Sizes, check_sizes, must_agree, numels
-from partkit.communicator import Communicator
+from partkit.communicator import Communicator, pass_round
 
 
 def all_gather(x: Tensor, comm: Communicator, dim: int = 0, sizes: Sizes = None, algorithm: str = "auto") -> Tensor:
@@ -93,11 +93,7 @@ def all_gather(x: Tensor, comm: Communicator, dim: int = 0, sizes: Sizes = None,
 
 def ring_all_gather(chunks: Sequence[Tensor], comm: Communicator) -> None:
     """Pass chunks round the ring, in place: ``chunks[rank]`` is there at the start, all are at the end."""
-    rank, size = comm.rank, comm.size
-    right, left, incoming = (rank + 1) % size, (rank - 1) % size, chunks[rank]
-    for step in range(1, size):
-        outgoing, incoming = incoming, chunks[(rank - step) % size]
-        comm.sendrecv(outgoing, right, incoming, left, tag=f"all-gather {step}")
+    pass_round(comm, chunks[comm.rank], chunks, comm.rank - 1, "all-gather")
 
 
 def recursive_doubling_all_gather(whole: Blocks, comm: Communicator) -> None:

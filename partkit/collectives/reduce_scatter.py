@@ -40,7 +40,7 @@ from partkit.collectives.halving_doubling import Team, fold, halve
 from partkit.collectives.native import native_reduce_scatter
 from partkit.collectives.pieces import check_cut, numels
 from partkit.collectives.reducing import COMBINE, Op, check_op
-from partkit.communicator import Communicator
+from partkit.communicator import Communicator, pass_round
 
 
 def reduce_scatter(x: Tensor, comm: Communicator, op: Op = "sum", dim: int = 0, sizes: Sequence[int] | None = None, algorithm: str = "auto") -> Tensor:
@@ -92,12 +92,7 @@ def ring_reduce_scatter(chunks: Sequence[Tensor], sums: Sequence[Tensor], comm: 
     """
     if comm.size == 1:
         sums[0].copy_(chunks[0])
-    rank, size = comm.rank, comm.size
-    right, left = (rank + 1) % size, (rank - 1) % size
-    outgoing = chunks[left]
-    for step in range(1, size):
-        place = (rank - step - 1) % size
-        outgoing = comm.sendrecv(outgoing, right, sums[place], left, f"reduce-scatter {step}", COMBINE[op], own=chunks[place])
+    pass_round(comm, chunks[comm.rank - 1], sums, comm.rank - 2, "reduce-scatter", COMBINE[op], own=chunks)
 
 
 def _ring(blocks: Blocks, comm: Communicator, op: Op) -> Tensor:

@@ -13,6 +13,8 @@ doing at the moment, which is what the supervisor asks when nothing moves.
     group      `Communicator`: the ranks of a group, seen from one of them; sub-groups, spans, computations
     messages   between two ranks of it: the half that talks to the wire
     exchange   a send and a receive at once, or several: the short way inside of collectives
+    ring       once round a ring, exchange after exchange, or many of them at once
+    blocks     a block for each rank in one piece of memory
     pending    one message between post and done; the birth of its event
     ongoing    one collective call between begin and end; what must agree between ranks
     context    what all communicators of a rank share
@@ -20,6 +22,7 @@ doing at the moment, which is what the supervisor asks when nothing moves.
     naming     dtypes and shapes in words, and the user's source line
 """
 
+from partkit.communicator.blocks import Blocks as Blocks
 from partkit.communicator.context import RankContext as RankContext
 from partkit.communicator.context import at_one_line as at_one_line
 from partkit.communicator.group import Communicator as Communicator
@@ -32,4 +35,5 @@ from partkit.communicator.naming import call_site as call_site
 from partkit.communicator.naming import describe as describe
 from partkit.communicator.ongoing import Ongoing as Ongoing
 from partkit.communicator.pending import Pending as Pending
+from partkit.communicator.ring import pass_round as pass_round
 from partkit.transport.base import Exchange as Exchange

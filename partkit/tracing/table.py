@@ -167,17 +167,9 @@ class Trace:
 
     def pairs(self) -> npt.NDArray[np.int64]:
         """Rows of `columns` that make messages, as an array of shape (messages, 2): send, receive. Vectorised."""
-        rows = self.columns
-        sends = np.flatnonzero(rows["kind"] == KIND_CODE["send"])
-        recvs = np.flatnonzero(rows["kind"] == KIND_CODE["recv"])
-        keys = [np.zeros(len(side), dtype=[(n, "<i4") for n in ("src", "dst", "tag", "group", "seq")]) for side in (sends, recvs)]
-        for key, side, src, dst in ((keys[0], sends, "rank", "peer"), (keys[1], recvs, "peer", "rank")):
-            key["src"], key["dst"] = rows[src][side], rows[dst][side]
-            for column in ("tag", "group", "seq"):
-                key[column] = rows[column][side]
-        sends, recvs = sends[np.argsort(keys[0])], recvs[np.argsort(keys[1])]
-        _, a, b = np.intersect1d(np.sort(keys[0]), np.sort(keys[1]), return_indices=True)
-        return np.stack([sends[a], recvs[b]], axis=1).astype(np.int64)
+        from partkit.tracing.pairing import pairs
+
+        return pairs(self.columns)
 
     def messages(self) -> list[Message]:
         """Every send with its receive, in order of the send's start. Sends without a receive are left out."""

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import psutil
 
 from partkit.tracing import KIND_CODE, RECORD, Batch, Columns, Trace
+from partkit.tracing.pairing import number_alike
 from partkit.transport.simulated import Simulation
 from partkit.worlds.errors import site_name
 
@@ -48,7 +49,7 @@ def fill(trace: Trace, simulation: Simulation, batches: Sequence[list[Batch]], *
         done = records["done"]
         if (done[1:] < done[:-1]).any():
             records = records[np.argsort(done, kind="stable")]
-        number_messages(records)
+        number_alike(records)
         last = len(times) - 1  # a rank that was stuck never got to the end of its wait: what was open then ends where it stands
         for column, mark in (("start", records["begun"]), ("end", records["done"]), ("waited", records["waited"].astype(np.int64))):
             records[column] = times[np.minimum(mark, last)]
@@ -101,23 +102,3 @@ class Rows:
             half["kind"], half["peer"], half["nbytes"] = KIND_CODE[kind], rows[peer], rows[nbytes]
             half["begun"], half["waited"], half["done"] = begun, begun + 2, begun + 3
         return records
-
-
-def number_messages(records: Columns) -> None:
-    """Number the messages of one rank in the order in which they were posted: each kind, peer, tag and group by itself."""
-    rows = np.flatnonzero((records["kind"] == KIND_CODE["send"]) | (records["kind"] == KIND_CODE["recv"]))
-    keys = [records[column][rows] for column in ("kind", "peer", "tag", "group")]
-    if len(np.unique(np.stack(keys, axis=1).astype(np.int64) @ _weights(keys))) == len(rows):
-        return  # of each one only; their numbers are 0
-    order = np.lexsort((records["begun"][rows], *keys))
-    place = np.arange(len(rows))
-    changes = np.zeros(len(rows), dtype=bool)  # True where another kind of message begins
-    for key in keys:
-        changes[1:] |= np.diff(key[order]) != 0
-    records["seq"][rows[order]] = place - np.maximum.accumulate(np.where(changes, place, 0))
-
-
-def _weights(keys: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
-    """What makes one number of several, another one for each combination: the product of the ranges of those behind."""
-    ranges = [int(key.max(initial=0)) - int(key.min(initial=0)) + 1 for key in keys]
-    return np.array([int(np.prod(ranges[place + 1 :], dtype=object)) for place in range(len(ranges))], dtype=np.int64)

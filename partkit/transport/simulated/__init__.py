@@ -18,6 +18,8 @@ for its receive.
     work         one side of a message: waiting for it, copying its tensor
     lane         the short way of a send and a receive at once inside a collective
     lanes        what the lanes of a run share: what nobody has taken yet, the table of exchanges
+    relays       rings: what their ranks hand on, many steps at a time
+    leg          one rank's part of a ring
     memory       copies of what tensors hold
     wire         `SimulatedTransport`: one rank's end
 """

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from partkit.transport.base import Combine, Exchange
+from partkit.transport.base import Combine, Exchange, is_plain
+from partkit.transport.course import Course
 from partkit.transport.simulated.lanes import Lanes, Note, Waiting
+from partkit.transport.simulated.leg import Leg
 from partkit.transport.simulated.memory import copy_of, put
 from partkit.virtual_time.program import NOBODY
 
@@ -30,10 +32,10 @@ class Lane:
     """
 
     def __init__(self, wire: SimulatedTransport, lanes: Lanes, ranks: tuple[int, ...], before: str, note: Note) -> None:
-        self._wire, self._lanes, self._held, self._size = wire, lanes, lanes.held, lanes.size
+        self.wire, self.lanes, self._held, self._size = wire, lanes, lanes.held, lanes.size
         self._ranks, self._before = ranks, before
         self._numbers = lanes.numbers(before)
-        self._number = len(lanes.notes)
+        self.number = len(lanes.notes)
         lanes.notes.append(note)
         self._me = wire.rank
         self._last: Tensor | None = None  # the last buffer, of which all that need be known has been asked:
@@ -47,8 +49,8 @@ class Lane:
         """
         number, ranks = self._numbers.get(tag), self._ranks
         if number is None:
-            number = self._lanes.number_of(self._before, tag)
-        wire, size, last, shape = self._wire, self._size, self._last, (buffer.numel(), buffer.dtype, buffer.nbytes)
+            number = self.lanes.number_of(self._before, tag)
+        wire, size, last, shape = self.wire, self._size, self._last, (buffer.numel(), buffer.dtype, buffer.nbytes)
         if number < 0 or wire.open or not (0 <= dst < len(ranks) and 0 <= src < len(ranks) and is_plain(buffer)):
             return False
         if x is last and x.is_contiguous() and x.numel() == self._shape[0]:
@@ -64,13 +66,13 @@ class Lane:
             return self._me not in (to, source) and self._otherwise(x, to, buffer, source, tag, combine, own)
         data, source_row, _, _, ledger = theirs
         mine, self._last, self._shape = wire.ledger, buffer, shape
-        held[outgoing] = copy_of(x), wire.write_row(source, to, source_row, number, self._number, shape[2], nbytes), numel, dtype, mine
+        held[outgoing] = copy_of(x), wire.write_row(source, to, source_row, number, self.number, shape[2], nbytes), numel, dtype, mine
         mine.count += 1
         del held[incoming]
         put(data, buffer)
         ledger.count -= 1
         if ledger.awaited and not ledger.count:
-            self._lanes.all_taken(source, ledger)
+            self.lanes.all_taken(source, ledger)
         if combine is not None:
             combine(buffer, own)  # type: ignore[arg-type]
         return True
@@ -78,11 +80,31 @@ class Lane:
     def exchange_all(self, exchanges: Sequence[Exchange]) -> None:
         """One after the other: with one port a rank, more at once would not be faster."""
 
+    def leg(self, course: Course, dst: int, src: int, tag: str) -> Leg | None:
+        """This rank's part of a relay; None if that must be exchanges one by one.
+
+        Args:
+            course: what it does.
+            dst: to whom it sends.
+            src: from whom it receives.
+            tag: what tags have in common.
+        """
+        if self.wire.open or torch._C._len_torch_dispatch_stack() or not _fit_for_many(course):
+            return None
+        to, relay = self._ranks[dst], self.lanes.relays.of(self._before, tag, course.steps)
+        if relay is None:
+            return None
+        earlier = relay.streams.get((self._me, to))
+        if earlier is not None and earlier.parcels:  # of the same tags in the same call
+            self.lanes.relays.unroll(relay)
+            return None
+        return Leg(self, relay, course, to, self._ranks[src])
+
     def _otherwise(self, x: Tensor, to: int, buffer: Tensor, source: int, tag: str, combine: Combine | None, own: Tensor | None) -> bool | Waiting:
         """The same where something is to be waited for, or where a tag is used again before its last message has been taken."""
         if combine is not None and own is None:
             return False
-        lanes, wire, number = self._lanes, self._wire, self._numbers[tag]
+        lanes, wire, number = self.lanes, self.wire, self._numbers[tag]
         outgoing, incoming = lanes.key(number, wire.rank, to), lanes.key(number, source, wire.rank)
         there, theirs = lanes.held.get(outgoing), lanes.held.get(incoming)
         assert not isinstance(theirs, Waiting)  # that would be this rank
@@ -91,7 +113,7 @@ class Lane:
             return self._give_up(tag)
         if isinstance(there, Waiting) and not _alike(x, there.buffer.numel(), there.buffer.dtype):
             return self._give_up(tag)
-        row = wire.write_row(source, to, NOBODY if first is None else first[1], number, self._number, buffer.nbytes, x.nbytes)
+        row = wire.write_row(source, to, NOBODY if first is None else first[1], number, self.number, buffer.nbytes, x.nbytes)
         sent = copy_of(x), row, x.numel(), x.dtype, wire.ledger
         if isinstance(there, Waiting):
             lanes.deliver(outgoing, there, sent[0], row)
@@ -114,7 +136,7 @@ class Lane:
 
     def _give_up(self, tag: str) -> bool:
         """Messages of this tag that do not fit together wait for their own kind."""
-        self._lanes.one_by_one(f"{self._before}|{tag}")
+        self.lanes.one_by_one(f"{self._before}|{tag}")
         return False
 
 
@@ -127,10 +149,22 @@ class ShapesLane(Lane):
         with torch._C.DisableTorchFunction():
             return super().exchange(x, dst, buffer, src, tag, combine, own)
 
+    def leg(self, course: Course, dst: int, src: int, tag: str) -> Leg | None:
+        with torch._C.DisableTorchFunction():
+            return super().leg(course, dst, src, tag)
 
-def is_plain(x: Tensor) -> bool:
-    """Whether a tensor can travel as it is."""
-    return x.layout is torch.strided and x.is_contiguous() and not (x.requires_grad or x.is_neg() or x.is_conj())
+
+def _fit_for_many(course: Course) -> bool:
+    """Whether blocks may be copied and combined many at a time.
+
+    Complex numbers may not be combined so: what torch makes of them depends, in the last bit, on how many there are.
+    """
+    x, flat, own = course.x, course.flat, course.own
+    if not (flat.is_cpu or flat.is_meta) or (course.combine is not None and (own is None or flat.dtype.is_complex)):
+        return False
+    return all(
+        type(each) is Tensor and is_plain(each) and each.device == flat.device and each.dtype is flat.dtype for each in (x, flat, flat if own is None else own)
+    )
 
 
 def _alike(x: Tensor, numel: int, dtype: torch.dtype) -> bool:

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from partkit.transport.base import Combine
 from partkit.transport.simulated.memory import put
+from partkit.transport.simulated.relays import Relays
 from partkit.transport.simulated.work import SimulatedWork
 from partkit.virtual_time.expansion import expand
 
@@ -85,6 +86,7 @@ class Lanes:
         notes: by number of a lane.
         tags: by number of a tag: what stands before it on the wire, and itself.
         held: by tag, src and dst.
+        relays: rings of exchanges that are done many at a time.
     """
 
     def __init__(self, simulation: Simulation) -> None:
@@ -94,6 +96,7 @@ class Lanes:
         self.notes: list[Note] = []
         self.tags: list[tuple[str, str]] = []
         self.held: dict[int, Held] = {}
+        self.relays = Relays(self)
         self._numbers: dict[str, dict[str, int]] = {}
 
     def key(self, number: int, src: int, dst: int) -> int:
@@ -106,6 +109,10 @@ class Lanes:
 
     def number_of(self, before: str, tag: str) -> int:
         """Of a tag that is used for the first time. Of one with a | nobody could tell afterwards what stands before it."""
+        self.relays.give_up(before, tag)
+        known = self._numbers[before].get(tag)
+        if known is not None:
+            return known
         number = self._numbers[before][tag] = ONE_BY_ONE if "|" in tag else len(self.tags)
         if number != ONE_BY_ONE:
             self.tags.append((before, tag))
@@ -114,6 +121,7 @@ class Lanes:
     def one_by_one(self, wire_tag: str) -> None:
         """From now on the messages of this tag are posted one by one."""
         before, _, tag = wire_tag.rpartition("|")
+        self.relays.give_up(before, tag)
         numbers = self.numbers(before)
         number = numbers.get(tag)
         if number != ONE_BY_ONE:
@@ -124,6 +132,7 @@ class Lanes:
     def expand(self) -> None:
         """Write out what has no times yet as messages one by one; sends that nobody has taken stand in line for their other sides."""
         simulation = self._simulation
+        self.relays.unroll_all()
         posted: dict[int, tuple[SimulatedWork | None, SimulatedWork | None]] = {}
         for key, sent in self._sends():
             posted[sent[1]] = None, self._send_of(key, sent)
@@ -143,7 +152,8 @@ class Lanes:
             simulation.post(work, work.channel)
 
     def untaken(self, rank: int) -> Untaken | None:
-        """The last send of a rank that nobody has taken."""
+        """The last send of a rank that nobody has taken. Asked when nothing can move any more."""
+        self.relays.unroll_all()
         found = [(key, sent) for key, sent in self._sends() if key // self.size % self.size == rank]
         return Untaken(found[-1][0] % self.size, self._wire_tag(found[-1][0]), *found[-1][1][2:4]) if found else None
 
@@ -151,9 +161,9 @@ class Lanes:
         """Rows whose ranks stand still in them."""
         return [held.row for held in self.held.values() if isinstance(held, Waiting)]
 
-    def taken(self, rank: int, ledger: Ledger) -> None:
-        """A send of this rank has been taken."""
-        ledger.count -= 1
+    def taken(self, rank: int, ledger: Ledger, count: int = 1) -> None:
+        """Sends of this rank have been taken."""
+        ledger.count -= count
         if ledger.awaited and not ledger.count:
             self.all_taken(rank, ledger)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -12,7 +13,7 @@ from partkit.transport.simulated.lane import Lane, ShapesLane
 from partkit.transport.simulated.lanes import Ledger, Note, Waiting
 from partkit.transport.simulated.work import Channel, Died, SimulatedWork, Stopped
 from partkit.virtual_time import Computation, Entry, Run, Terms
-from partkit.virtual_time.exchanges import ROW, pack
+from partkit.virtual_time.exchanges import ROW, Rows, pack
 from partkit.virtual_time.program import NEVER
 
 if TYPE_CHECKING:
@@ -79,6 +80,16 @@ class SimulatedTransport:
         self.mark = mark + 4
         return row
 
+    def write_rows(self, rows: Rows) -> int:
+        """More exchanges, one after the other: the number of the first row. Their marks are filled in."""
+        row, mark = len(self._rows) // ROW_BYTES, self.mark
+        if self._run is None:
+            self._begin_run(row, mark)
+        rows["mark"] = np.arange(mark, mark + 4 * len(rows), 4)
+        self._rows += rows.tobytes()
+        self.mark = mark + 4 * len(rows)
+        return row
+
     def _begin_run(self, row: int, mark: int) -> None:
         last = self.entries[-1] if self.entries else None
         if isinstance(last, Run) and not last.over:
@@ -117,9 +128,6 @@ class SimulatedTransport:
             return self._choose(work, NEVER)  # behind those: they were posted before
         self._post(work, (src, self.rank, tag, buffer.dtype, buffer.numel()))
         return work
-
-    def exchange(self, *_: object) -> None:
-        """What a lane refuses goes one by one."""
 
     def lane(self, ranks: tuple[int, ...], before: str, span: str, site: str, group: str) -> Lane | None:
         """The short way of exchanges in a collective; None if there is none: conditions of the cluster must be asked in the order of time.
