@@ -23,7 +23,7 @@ def one_number(columns: Sequence[npt.NDArray[np.integer]]) -> Ints:
 
     Example:
         >>> one_number([np.array([5, 5, 9]), np.array([7, 6, 6])]).tolist()
-        [1, 0, 2]
+        [1, 0, 8]
     """
     number, ranges = np.zeros(len(columns[0]), dtype=np.int64), 1
     for column in columns:
@@ -43,7 +43,7 @@ def pairs(rows: Columns) -> Ints:
         >>> from partkit.tracing import Event, Trace
         >>> trace = Trace.from_events([Event(1, "recv", 0, 1, peer=0), Event(0, "send", 0, 1, peer=1), Event(0, "send", 1, 2, peer=1, seq=1)])
         >>> pairs(trace.columns).tolist()
-        [[1, 0]]
+        [[0, 2]]
     """
     is_send = rows["kind"] == KIND_CODE["send"]
     messages = np.flatnonzero(is_send | (rows["kind"] == KIND_CODE["recv"]))
