@@ -361,6 +361,8 @@ def test_without_a_note_of_the_start_unequal_replicas_are_suspected() -> None:
         ((12.0, 12.0), 2.0, "exactly 6 times too large, the number of items"),
         ((-3.0, -3.0), 3.0, "the sign is wrong"),
         ((4.2, 4.2), 3.0, "exactly 1.4 times the right one"),
+        ((24.0, 24.0), 3.0, "exactly 8 times too large: micro-batches, or accumulated steps, were summed without weights"),
+        ((0.6, 0.6), 3.0, "exactly 5 times too small: divided once too often, by the number of micro-batches"),
         ((0.0, 0.0), 3.0, "another loss function, other targets, or wrong counts"),
     ],
 )
@@ -368,6 +370,18 @@ def test_a_loss_that_is_a_multiple_says_of_what(losses: tuple[float, ...], right
     ranks = [observed(loss=torch.tensor(loss, dtype=torch.float64), count=3) for loss in losses]
     first = compare(ranks, observed(loss=torch.tensor(right, dtype=torch.float64))).differences[0]
     assert first.rank is None and words in first.hint
+
+
+@pytest.mark.parametrize(("times", "words"), [(2.0, "exactly 2 times too large: micro-batches"), (0.5, "exactly 2 times too small: divided")])
+def test_of_a_parameter_that_one_rank_alone_has_no_sum_over_ranks_is_suspected(times: float, words: str) -> None:
+    def with_gradients(names: dict[str, float]) -> Any:
+        model = nn.ParameterDict({name: nn.Parameter(torch.ones(3, dtype=torch.float64)) for name in names})
+        for name, value in names.items():
+            model[name].grad = torch.full((3,), value, dtype=torch.float64)
+        return observed(model=model, count=5)
+
+    first = compare([with_gradients({"a": times}), with_gradients({"b": 3 * times})], with_gradients({"a": 1.0, "b": 3.0})).differences[0]
+    assert first.what == "gradient" and words in first.hint and "ranks" not in first.hint
 
 
 # -- what counts as equal ----------------------------------------------------------------------------------------------

@@ -9,16 +9,13 @@ they are computations of a stated length; of `pk.PipelineParallel`, spans around
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from partkit.figures.encoding import pack
 from partkit.figures.studio_rivals import Measures
-from partkit.pipeline_parallel.measure import bubble_share
+from partkit.pipeline_parallel.measure import ACTION_NAME, bubble_share
 from partkit.tracing import KIND_CODE, Trace
-
-_NAME = re.compile(r"\d+(F|B|I|W|STEP)\d+")
 
 
 class Measured(NamedTuple):
@@ -42,7 +39,7 @@ def computations(trace: Trace, first: int = 0) -> Iterator[Measured]:
     rows = trace.columns[first:]
     rows = rows[(rows["kind"] == KIND_CODE["compute"]) | (rows["kind"] == KIND_CODE["span"])]
     for rank, tag, start, end in zip(*(rows[name].tolist() for name in ("rank", "tag", "start", "end")), strict=True):
-        if _NAME.fullmatch(trace.strings[tag]):
+        if ACTION_NAME.fullmatch(trace.strings[tag]):
             yield Measured(rank, trace.strings[tag], start, end)
 
 

@@ -8,21 +8,44 @@ Two bubbles are in use, and they differ where ranks neither begin nor end togeth
     `bubble_share`       idle time of all ranks over all of the makespan, up to the last end anywhere
     `bubble_inside`      idle time of a rank between its own first start and its own last end; zero-bubble papers count this one
 
+Of a trace on paper, actions are its computations. Of a step of `partkit.PipelineParallel`, they are the spans that are named like actions
+(0F0), which begin when everything that the action needs is there: computations inside of them, where a world notes some, are not
+counted twice, and what an optimizer or a loss does outside of them is not an action.
+
 Source: Narayanan et al. 2021 (Megatron-LM) for the first; Qi et al. 2023, section 2, for the second.
 """
 
 from __future__ import annotations
+
+import re
 
 import numpy as np
 
 from partkit.tracing import KIND_CODE, Trace
 from partkit.tracing.events import Columns
 
+ACTION_NAME = re.compile(r"\d+(F|B|I|W|STEP)\d+")
+"""Of a computation or a span that is one action; STEP too, which takes time."""
 
-def _computing(trace: Trace, rank: int) -> Columns:
+
+def actions(trace: Trace) -> Columns:
+    """The events of a trace that are actions.
+
+    Example:
+        >>> from partkit.pipeline_parallel import one_f_one_b, simulate
+        >>> len(actions(simulate(one_f_one_b(2, 2))))
+        8
+    """
     rows = trace.columns
-    chosen: Columns = rows[(rows["kind"] == KIND_CODE["compute"]) & (rows["rank"] == rank)]
+    spans = rows[rows["kind"] == KIND_CODE["span"]]
+    named = [number for number in np.unique(spans["tag"]).tolist() if ACTION_NAME.fullmatch(trace.strings[number])]
+    chosen: Columns = spans[np.isin(spans["tag"], named)] if named else rows[rows["kind"] == KIND_CODE["compute"]]
     return chosen
+
+
+def _by_rank(trace: Trace) -> list[Columns]:
+    rows = actions(trace)
+    return [rows[rows["rank"] == rank] for rank in range(trace.size)]
 
 
 def busy(trace: Trace) -> tuple[float, ...]:
@@ -33,7 +56,7 @@ def busy(trace: Trace) -> tuple[float, ...]:
         >>> busy(simulate(one_f_one_b(2, 2)))
         (6.0, 6.0)
     """
-    return tuple(float((rows["end"] - rows["start"]).sum()) for rows in (_computing(trace, rank) for rank in range(trace.size)))
+    return tuple(float((rows["end"] - rows["start"]).sum()) for rows in _by_rank(trace))
 
 
 def spans(trace: Trace) -> tuple[float, ...]:
@@ -44,8 +67,7 @@ def spans(trace: Trace) -> tuple[float, ...]:
         >>> spans(simulate(one_f_one_b(2, 2)))
         (9.0, 6.0)
     """
-    found = (_computing(trace, rank) for rank in range(trace.size))
-    return tuple(float(rows["end"].max() - rows["start"].min()) if len(rows) else 0.0 for rows in found)
+    return tuple(float(rows["end"].max() - rows["start"].min()) if len(rows) else 0.0 for rows in _by_rank(trace))
 
 
 def bubble_share(trace: Trace) -> float:
@@ -56,12 +78,11 @@ def bubble_share(trace: Trace) -> float:
         >>> bubble_share(simulate(one_f_one_b(4, 8)))  # (p - 1) / (m + p - 1)
         0.2727272727272727
     """
-    rows = trace.columns
-    computing = rows[rows["kind"] == KIND_CODE["compute"]]
-    if not len(computing):
+    rows = actions(trace)
+    if not len(rows):
         return 0.0
-    length = float(computing["end"].max() - computing["start"].min())
-    return 1.0 - float(np.sum(computing["end"] - computing["start"])) / (trace.size * length) if length else 0.0
+    length = float(rows["end"].max() - rows["start"].min())
+    return 1.0 - float(np.sum(rows["end"] - rows["start"])) / (trace.size * length) if length else 0.0
 
 
 def bubble_inside(trace: Trace) -> float:

@@ -3,7 +3,8 @@
 Each hint is a guess with a reason: a relation between what the rank has and what it should have that one mistake makes and others
 hardly could. The first that holds is told.
 
-    gradient = p x the right one                          summed over p ranks, not divided
+    gradient = p x the right one                          summed over p ranks, not divided; or over as many micro-batches
+    the same, of a parameter that one rank alone has      summed over micro-batches, not weighted
     ranks differ, their mean is the right gradient        never reduced (or weights averaged instead)
     ranks agree, counts do not                            mean of the ranks' means
     gradient = the right one + that of the step before    zero_grad forgotten
@@ -84,17 +85,39 @@ def factor(clue: Clue) -> str:
     times = _ratio(clue.mine, right)
     if not times or abs(times - 1) < 1e-3 or not clue.near(clue.mine, times * right):
         return ""
+    over_ranks = () if clue.pair.what == "gradient" and len(clue.fellows) < 2 <= size else _over_ranks(size)
     for number, reason in (
-        (size, f"exactly {size} times too large, the number of ranks: a sum over ranks that was not divided; divide it by comm.size, or use op='mean'"),
-        (1 / size, f"exactly {size} times too small, the number of ranks: divided once too often, or a mean where the loss is a sum over the batch"),
-        (size * size, f"exactly {size * size} times too large, the square of the number of ranks: summed over the ranks twice"),
+        *over_ranks,
         (items, f"exactly {items} times too large, the number of items: the loss is a sum over them, in one process it is a mean"),
         (items / size, f"exactly {items / size:g} times too large, the items of a rank: the loss is a sum over them, in one process it is a mean"),
         (-1, "the sign is wrong"),
+        (round(times), f"exactly {round(times)} times too large: {SUMMED}, if there are as many; weight the loss of each by its share of the batch"),
+        (1 / max(1, round(1 / times)), f"exactly {round(1 / times)} times too small: {DIVIDED}, if there are as many"),
     ):
-        if number != 1 and abs(times / number - 1) < 10 * clue.tolerance + 1e-12:
+        if number != 1 and number and abs(times / number - 1) < 10 * clue.tolerance + 1e-12:
             return reason
     return f"exactly {times:.6g} times the right one"
+
+
+SUMMED = "micro-batches, or accumulated steps, were summed without weights"
+DIVIDED = "divided once too often, by the number of micro-batches or of accumulated steps"
+
+
+def _over_ranks(size: int) -> tuple[tuple[float, str], ...]:
+    """Factors that come of adding up over ranks; the same number of micro-batches makes the same factor."""
+    return (
+        (
+            size,
+            f"exactly {size} times too large, the number of ranks: a sum over ranks that was not divided; divide it by comm.size, or use op='mean'. "
+            f"Or {SUMMED}, if there are {size}",
+        ),
+        (
+            1 / size,
+            f"exactly {size} times too small, the number of ranks: divided once too often, or a mean where the loss is a sum over the batch. "
+            f"Or {DIVIDED}, if there are {size}",
+        ),
+        (size * size, f"exactly {size * size} times too large, the square of the number of ranks: summed over the ranks twice"),
+    )
 
 
 def _ratio(a: Tensor, b: Tensor) -> float:
