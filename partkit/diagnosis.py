@@ -26,6 +26,9 @@ from partkit.rank_state import Status as Status
 from partkit.rank_state import name_ranks as name_ranks
 from partkit.suspects import Suspects
 
+MOST_LINES = 12
+"""A reason with more lines of ranks is cut short in the middle; `Diagnosis.states` has them all."""
+
 Code = Literal["backward", "mismatch", "missing", "unlike", "cycle", "alone", "late"]
 
 
@@ -85,7 +88,7 @@ def _backward(states: Mapping[int, RankState]) -> Diagnosis | None:
     for movement, rank in sorted(waiting, key=lambda pair: -pair[0].number):
         absent = [s for s in states.values() if s.rank in movement.group and any(map(movement.same_as, s.due)) and not movement.same_as(s.backward_of)]
         if absent:
-            doing = "".join(f"\n  {name_ranks([s.rank])} {_doing_instead(s)}" for s in absent)
+            doing = _in_short([f"{name_ranks([s.rank])} {_doing_instead(s)}" for s in absent])
             names = name_ranks([s.rank for s in absent])
             advice = f"If its result is not part of the loss on {names}, say so there: loss = pk.functional.tie(loss, result)"
             reason = f"rank {rank} is in the backward of {movement}, in which {names} must take part and did not:{doing}\n{advice}"
@@ -179,7 +182,7 @@ def _cycle(states: Mapping[int, RankState]) -> Diagnosis | None:
             if rank in path:
                 ring = path[path.index(rank) :]
                 ring = ring[ring.index(min(ring)) :] + ring[: ring.index(min(ring))]
-                lines = "".join(f"\n  rank {r} waits in {states[r].blocked_on}" for r in ring)
+                lines = _in_short([f"rank {r} waits in {states[r].blocked_on}" for r in ring])
                 return Diagnosis("cycle", tuple(ring), f"each waits for the next, a cycle:{lines}")
     return None
 
@@ -193,14 +196,21 @@ def _alone(states: Mapping[int, RankState]) -> Diagnosis:
     for state, operation in waits:
         partner = states.get(operation.peer)
         doing = "has finished" if partner is None or partner.status == "finished" else f"waits in {partner.blocked_on}"
-        lines.append(f"\n  rank {state.rank} waits in {operation}; rank {operation.peer} {doing}")
+        lines.append(f"rank {state.rank} waits in {operation}; rank {operation.peer} {doing}")
     head = "waits for what never comes"
     if all(states[rank].status == "finished" for rank in first):
         it = "it" if len(first) == 1 else "them"
         ops = {operation.op for _, operation in waits if operation.peer in first}
         what = f"to exchange messages with {it}" if len(ops) == 2 else f"for a message from {it}" if "recv" in ops else f"for {it} to take a message"
         head = f"finished, but others still wait {what}"
-    return Diagnosis("alone", first, f"{head}:" + "".join(lines))
+    return Diagnosis("alone", first, f"{head}:{_in_short(lines)}")
+
+
+def _in_short(lines: Sequence[str]) -> str:
+    """A line for each rank, begun on a new one; of very many the first and the last."""
+    left = len(lines) - 8
+    shown = lines if len(lines) <= MOST_LINES else [*lines[:6], f"... {left} more; the exception's diagnosis.states has all ...", *lines[-2:]]
+    return "".join(f"\n  {line}" for line in shown)
 
 
 def _fold(states: Sequence[RankState]) -> str:

@@ -204,6 +204,20 @@ def test_a_cycle_begins_with_its_lowest_rank() -> None:
     assert explain([wait(0, "recv", 3), wait(1, "recv", 2), wait(2, "recv", 3), wait(3, "recv", 1)]).ranks == (1, 2, 3)
 
 
+@pytest.mark.parametrize(("count", "lines"), [(12, 12), (13, 9), (64, 9)])
+def test_a_long_cycle_is_told_by_its_ends(count: int, lines: int) -> None:
+    found = explain([wait(rank, "recv", (rank + 1) % count) for rank in range(count)])
+    told = found.reason.splitlines()[1:]
+    assert found.ranks == tuple(range(count)) and len(found.states) == count and len(told) == lines
+    assert told[0].startswith("  rank 0 waits in recv") and told[-1].startswith(f"  rank {count - 1} waits in recv")
+    assert lines == count or told[6] == f"  ... {count - 8} more; the exception's diagnosis.states has all ..."
+
+
+def test_many_who_wait_for_one_are_told_by_their_ends() -> None:
+    found = explain([done(0), *(wait(rank, "recv", 0) for rank in range(1, 64))])
+    assert found.ranks == (0,) and "  ... 55 more;" in found.reason and "rank 63 waits in recv" in found.reason
+
+
 def test_a_wait_whose_partner_never_comes_says_what_the_partner_does() -> None:
     found = explain([done(0), wait(1, "recv", 0), wait(2, "recv", 1)])
     assert (found.code, found.ranks) == ("alone", (0,))
