@@ -17,12 +17,13 @@ from typing import Any
 from partkit.figures.markup import figure as figure
 from partkit.figures.markup import table as table
 from partkit.figures.path import outline, path_note
-from partkit.figures.summary import MAX_LINES, first_events, fold, headline, plain_text, rank_summaries
+from partkit.figures.summary import MAX_LINES, RankSummary, first_events, fold, headline, plain_text, rank_summaries
 from partkit.figures.svg import timeline_svg
 from partkit.figures.units import clock_name, count, seconds
-from partkit.figures.waits import idle_table, idle_text
+from partkit.figures.waits import idle_of, idle_table, idle_text
 from partkit.tracing import Trace
 from partkit.tracing.critical_path import CriticalPath
+from partkit.tracing.idle import IdleTime
 
 MAX_EVENTS = 40
 """Rows of the table of events."""
@@ -61,29 +62,33 @@ def timeline(trace: Trace, title: str = "") -> Static:
     return Static(timeline_bundle(trace, title))
 
 
-def timeline_bundle(trace: Trace, title: str = "", path: CriticalPath | None = None) -> dict[str, str]:
+def timeline_bundle(trace: Trace, title: str = "", path: CriticalPath | None = None, idle: IdleTime | None = None) -> dict[str, str]:
     """The mimebundle of a trace; under 60 kB.
 
     Args:
         trace: in any clock.
         title: shown above it.
         path: the critical path, to be outlined.
+        idle: its waits, if they are at hand: finding them takes as long as the rest.
     """
     path = CriticalPath(()) if path is None else path
-    picture = timeline_svg(trace, outline(path))
-    caption = "; ".join(part for part in (headline(trace), path_note(path), picture.note) if part)
-    tables = [_rank_table(trace), idle_table(trace), _event_table(trace)] if len(trace) else []
+    idle = idle_of(trace) if idle is None else idle
+    summaries, picture = rank_summaries(trace), timeline_svg(trace, outline(path))
+    head = headline(trace, summaries)
+    caption = "; ".join(part for part in (head, path_note(path), picture.note) if part)
+    tables = [_rank_table(summaries), idle_table(trace, idle), _event_table(trace)] if len(trace) else []
     found = path_note(path) if trace.clock != "wall" else ""
-    text = "\n".join([plain_text(trace, title), *idle_text(trace), *([found] if found else [])])
-    return {"text/html": figure(picture.svg, f"Timeline of {headline(trace)}", caption, tables, title), "text/plain": text}
+    text = "\n".join([plain_text(trace, title, summaries), *idle_text(trace, idle), *([found] if found else [])])
+    return {"text/html": figure(picture.svg, f"Timeline of {head}", caption, tables, title), "text/plain": text}
 
 
 def numbers_bundle(trace: Trace, title: str = "") -> dict[str, str]:
-    """The same without the picture, which takes longest to make for a very large trace."""
+    """What takes no time to make even for a very large trace: neither the picture nor the waits."""
+    summaries = rank_summaries(trace)
     heading = f"<b>{escape(title)}</b> " if title else ""
     return {
-        "text/html": f"<p>{heading}{escape(headline(trace))}</p>{_rank_table(trace)}",
-        "text/plain": "\n".join([plain_text(trace, title), *idle_text(trace)]),
+        "text/html": f"<p>{heading}{escape(headline(trace, summaries))}</p>{_rank_table(summaries)}",
+        "text/plain": plain_text(trace, title, summaries),
     }
 
 
@@ -97,9 +102,8 @@ def place_name(site: str) -> str:
     return os.path.basename(site.replace("\\", "/"))
 
 
-def _rank_table(trace: Trace) -> str:
-    summaries = rank_summaries(trace)
-    rows = [(str(s.rank), s) for s in summaries] if trace.size <= MAX_LINES else fold(summaries)
+def _rank_table(summaries: list[RankSummary]) -> str:
+    rows = [(str(s.rank), s) for s in summaries] if len(summaries) <= MAX_LINES else fold(summaries)
     head = ("rank", "computations", "collectives", "messages sent", "bytes sent", "messages received", "bytes received")
     shown = [(name, *(f"{value:,}" for value in summary[1:])) for name, summary in rows[:64]]
     more = f" (first {len(shown)} of {len(rows)} rows)" if len(rows) > len(shown) else ""

@@ -46,6 +46,7 @@ class Encoder:
 
     Args:
         trace: may grow between calls; ranks above `MAX_RANKS` are left out and counted.
+        paired: with what a browser needs to pair sends with receives; a sketch of a trace has no pairs.
 
     Attributes:
         num_events: events encoded so far.
@@ -53,8 +54,9 @@ class Encoder:
         num_left_out: those of ranks that have no row.
     """
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, *, paired: bool = True) -> None:
         self.trace = trace
+        self._paired = paired
         self.num_events = 0
         self.num_plain = 0
         self.num_left_out = 0
@@ -94,7 +96,7 @@ class Encoder:
             "base": base,
             "details": len(self._details) - known,
             "strings": strings[self._num_strings :],
-            "seq": self._messages.exceptions(rows, self._details, detail, self.num_events),
+            "seq": self._messages.exceptions(rows, self._details, detail, self.num_events) if self._paired else [],
             "values": _values(rows, self.num_events),
         }
         self._num_strings = len(strings)

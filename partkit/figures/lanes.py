@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from partkit.tracing import KIND_CODE, Columns
+from partkit.tracing import KINDS, Columns
 
 LANES = 16
 """Lanes of one rank: 6 for nesting, 1 for metrics, 3 more for what overlaps there, 3 for sends, 3 for receives."""
@@ -28,6 +28,8 @@ MAX_RANKS = 2**16 // LANES
 """Place is a 16-bit number: rank * LANES + lane."""
 
 Places = npt.NDArray[np.uint16]
+_OWN_LANE: Places = np.array([{"metric": METRIC, "send": SEND[0], "recv": RECV[0]}.get(kind, LANES) for kind in KINDS], dtype=np.uint16)
+"""By kind: the lane of what does not nest; `LANES` for what does."""
 
 
 class Lanes:
@@ -45,11 +47,13 @@ class Lanes:
 
     def __init__(self, size: int) -> None:
         self._busy_until = np.full(max(size, 1) * LANES, -np.inf)
-        self._depth = np.zeros(0, dtype=np.int64)
+        self._depth = nesting([])
 
     def place(self, rows: Columns, strings: list[str]) -> Places:
         """``rank * LANES + lane`` for each row; rows of one rank come in the order of their ends. Shape (events,)."""
-        home: Places = rows["rank"].astype(np.uint16) * np.uint16(LANES) + self._home_lanes(rows, strings)
+        if len(self._depth) < len(strings):
+            self._depth = np.concatenate((self._depth, nesting(strings[len(self._depth) :])))
+        home: Places = rows["rank"].astype(np.uint16) * np.uint16(LANES) + home_lanes(rows, self._depth)
         order = np.argsort(home, kind="stable")  # radix sort; each place's events stay in their order
         start, end, sorted_home = rows["start"][order], rows["end"][order], home[order]
         first = np.flatnonzero(np.concatenate(([True], sorted_home[1:] != sorted_home[:-1]))) if len(rows) else np.zeros(0, dtype=np.int64)
@@ -64,17 +68,6 @@ class Lanes:
             home[where] = self._best_fit(int(place), rows["start"][where], rows["end"][where])
         return home
 
-    def _home_lanes(self, rows: Columns, strings: list[str]) -> Places:
-        known = len(self._depth)
-        if known < len(strings):
-            more = [text.count("/") + 1 if text else 0 for text in strings[known:]]
-            self._depth = np.concatenate((self._depth, np.array(more, dtype=np.int64)))
-        lane: Places = np.minimum(self._depth[rows["span"]], DEPTHS[-1]).astype(np.uint16)
-        lane[rows["kind"] == KIND_CODE["metric"]] = METRIC
-        lane[rows["kind"] == KIND_CODE["send"]] = SEND[0]
-        lane[rows["kind"] == KIND_CODE["recv"]] = RECV[0]
-        return lane
-
     def _best_fit(self, home: int, starts: npt.NDArray[np.float64], ends: npt.NDArray[np.float64]) -> list[int]:
         rank, lane = divmod(home, LANES)
         area = SEND if lane in SEND else RECV if lane in RECV else (lane, *MORE)
@@ -87,3 +80,15 @@ class Lanes:
             chosen.append(place)
         self._busy_until[lanes] = list(busy.values())
         return chosen
+
+
+def nesting(strings: list[str]) -> Places:
+    """The lane of what lies in each span of a table of strings: 2 in ``step/all_reduce``, 0 in none. Shape (strings,)."""
+    return np.array([min(text.count("/") + 1, DEPTHS[-1]) if text else 0 for text in strings], dtype=np.uint16)
+
+
+def home_lanes(rows: Columns, depth: Places) -> Places:
+    """The lane of each row if nothing overlaps; ``depth`` is the `nesting` of the table of strings. Shape (events,)."""
+    own = _OWN_LANE[rows["kind"]]
+    nested: Places = np.where(own < LANES, own, depth[rows["span"]])
+    return nested

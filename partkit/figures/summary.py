@@ -53,22 +53,34 @@ def rank_summaries(trace: Trace) -> list[RankSummary]:
     return [RankSummary(rank, n[compute], n[collective], n[send], v[send], n[recv], v[recv]) for rank, (n, v) in enumerate(zip(number, volume, strict=True))]
 
 
-def headline(trace: Trace) -> str:
-    """The trace in one line, the same in every run: ``3 ranks, 78 events, 24 messages, 96,000 bytes sent; wall clock``."""
-    summaries = rank_summaries(trace)
+def headline(trace: Trace, summaries: list[RankSummary] | None = None) -> str:
+    """The trace in one line, the same in every run: ``3 ranks, 78 events, 24 messages, 96,000 bytes sent; wall clock``.
+
+    Args:
+        trace: in any clock.
+        summaries: its `rank_summaries`, if they are at hand.
+    """
+    summaries = rank_summaries(trace) if summaries is None else summaries
     messages, sent = sum(s.messages_sent for s in summaries), sum(s.bytes_sent for s in summaries)
     parts = (count(trace.size, "rank"), count(len(trace), "event"), count(messages, "message"), f"{count(sent, 'byte')} sent")
     return f"{', '.join(parts)}; {clock_name(trace)}{'' if trace.finished.is_set() else '; still running'}"
 
 
-def plain_text(trace: Trace, title: str = "") -> str:
-    """The trace for readers without a picture: headline, Gantt chart (not on a wall clock), a line a rank."""
-    lines = [f"{title}: {headline(trace)}" if title else headline(trace)]
+def plain_text(trace: Trace, title: str = "", summaries: list[RankSummary] | None = None) -> str:
+    """The trace for readers without a picture: headline, Gantt chart (not on a wall clock), a line a rank.
+
+    Args:
+        trace: in any clock.
+        title: stands before the headline.
+        summaries: its `rank_summaries`, if they are at hand.
+    """
+    summaries = rank_summaries(trace) if summaries is None else summaries
+    lines = [f"{title}: {headline(trace, summaries)}" if title else headline(trace, summaries)]
     if len(trace) == 0:
         return lines[0] + ("\nno events" if trace.finished.is_set() else "\nno events yet")
     if trace.clock != "wall":
         lines += gantt(trace)
-    return "\n".join([*lines, *rank_table(trace)])
+    return "\n".join([*lines, *rank_table(summaries)])
 
 
 def first_events(trace: Trace, number: int) -> list[Event]:
@@ -81,9 +93,9 @@ def first_events(trace: Trace, number: int) -> list[Event]:
     return [trace.event(row) for row in rows[order]]
 
 
-def rank_table(trace: Trace) -> list[str]:
+def rank_table(summaries: list[RankSummary]) -> list[str]:
     """Aligned text, a line a rank; with many ranks, a line for neighbours that did the same."""
-    folded = fold(rank_summaries(trace)) if trace.size > MAX_LINES else [(str(s.rank), s) for s in rank_summaries(trace)]
+    folded = fold(summaries) if len(summaries) > MAX_LINES else [(str(s.rank), s) for s in summaries]
     head = ("rank", "computations", "collectives", "messages sent", "bytes sent", "messages received", "bytes received")
     table = [head, *((name, *(f"{value:,}" for value in summary[1:])) for name, summary in folded[:MAX_LINES])]
     widths = [max(len(row[i]) for row in table) for i in range(len(head))]

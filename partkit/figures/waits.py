@@ -59,20 +59,23 @@ def _cells(times: RankTimes) -> tuple[str, ...]:
     return (str(times.rank), *map(seconds, parts), "" if times.held_by < 0 else f"rank {times.held_by}")
 
 
-def idle_table(trace: Trace) -> str:
+def idle_of(trace: Trace) -> IdleTime | None:
+    """The waits of a trace, for the tables and texts below; None for an empty one and for one of more than `MAX_EVENTS`."""
+    return IdleTime(trace) if 0 < len(trace) <= MAX_EVENTS else None
+
+
+def idle_table(trace: Trace, idle: IdleTime | None) -> str:
     """HTML: where the time of each rank went, and the longest waits; empty if there is nothing to tell."""
-    if not 0 < len(trace) <= MAX_EVENTS:
+    if idle is None:
         return ""
-    idle = IdleTime(trace)
     waits = longest_waits(trace, idle)
     return table(HEAD, idle_rows(idle), _caption(trace, idle)) + (table(("the longest waits",), [(wait,) for wait in waits], "Why") if waits else "")
 
 
-def idle_text(trace: Trace) -> list[str]:
+def idle_text(trace: Trace, idle: IdleTime | None) -> list[str]:
     """The same in letters; nothing of a wall clock, and nothing where nobody waits."""
-    if trace.clock == "wall" or not 0 < len(trace) <= MAX_EVENTS:
+    if trace.clock == "wall" or idle is None:
         return []
-    idle = IdleTime(trace)
     waits = longest_waits(trace, idle)
     if not waits:
         return []

@@ -110,21 +110,35 @@ class Watcher(Protocol):
 
 
 class Pump(threading.Thread):
-    """Moves events from a feed to a watcher until one of them ends."""
+    """Moves events from a feed to a watcher until one of them ends.
 
-    def __init__(self, feed: Feed, watcher: Watcher) -> None:
+    Args:
+        feed: what is followed.
+        watcher: who gets it.
+        patience: seconds to wait before the first round, unless `hurry` is called: what is on its way to the screen goes first.
+    """
+
+    def __init__(self, feed: Feed, watcher: Watcher, patience: float = 0.0) -> None:
         super().__init__(name="partkit live view", daemon=True)
         self._feed = feed
+        self._patience = patience
+        self._hurry = threading.Event()
         self._watcher = weakref.ref(watcher, lambda _: self.stop())
         self._stopped = threading.Event()
 
     def stop(self) -> None:
         """End soon; the watcher gets nothing more."""
         self._stopped.set()
+        self._hurry.set()
+
+    def hurry(self) -> None:
+        """Begin now."""
+        self._hurry.set()
 
     def run(self) -> None:
         """One round every `PERIOD`."""
         ended = False
+        self._hurry.wait(self._patience)
         while not self._stopped.is_set():
             if self._feed.renew():
                 self._tell("began")

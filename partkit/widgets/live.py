@@ -5,6 +5,7 @@ binary blocks, at most 20 a second, written by one thread. Stored is a still pic
 kernel nor trust. A widget stored in a notebook would show as "Error displaying widget: model not found" in a JupyterLab without
 its kernel, and storing its state would need megabytes. So the output is replaced:
 
+    a long trace is shown                 first what the first picture needs (`partkit.figures.sketch`), then everything, unasked
     a run ends                            Python replaces the output by the still picture
     a finished trace is shown             the browser reports that it is on the screen; then the same
     JupyterLab, Notebook                  the canvas takes its seat inside the still picture: it goes on working
@@ -19,6 +20,7 @@ however fast they follow each other.
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 from partkit.figures.units import CLOCK_NAMES
@@ -35,6 +37,8 @@ except ImportError as missing:
 
 PATIENCE = 60.0
 """Seconds for which a still picture waits for the end of its run."""
+FIRST_SIGHT = 1.0
+"""Seconds after which everything follows a sketch, if no browser has said before that it shows that."""
 
 
 class LiveView(anywidget.AnyWidget):
@@ -58,15 +62,19 @@ class LiveView(anywidget.AnyWidget):
     """All blocks, for those who come late: set when the run ends, or when a browser has missed some."""
 
     _pump: Pump | None = None
+    _seen = False
+    """A browser has said that it shows the run, which is over."""
 
     def __init__(self, feed: Feed, look: dict[str, Any], *, title: str = "", height: int | None = None, **traits: Any) -> None:
         if height is not None and not 40 <= height <= 10_000:
             raise ValueError(f"{type(self).__name__}(height={height!r}): height is a number of pixels from 40 to 10000")
         self._feed, self._title, self._height = feed, title, height
         self._outputs = Outputs(self.close)
+        self._changing = threading.RLock()  # of what the browser was told: a pump and a reader may both change it
         finished = feed.finished
-        self._blocks = [feed.encoder.encode()]
-        super().__init__(look=look, meta=self._describe(live=not finished), snapshot=self._blocks[0], **traits)
+        self._opening, self._sketched = self._sketch()
+        self._blocks = [] if self._opening else [feed.encoder.encode()]
+        super().__init__(look=look, meta=self._describe(live=not finished), snapshot=self._everything(), **traits)
         self.on_msg(lambda _, message, __: self._hear(message))
         self._start()
 
@@ -88,6 +96,10 @@ class LiveView(anywidget.AnyWidget):
         return f"{type(self).__name__}({self.trace!r})"
 
     # -- showing -------------------------------------------------------------------------------------------------
+
+    def _sketch(self) -> tuple[bytes, int]:
+        """What gives the first picture of a long trace sooner than all of it, and of how many events it is; by default nothing."""
+        return b"", 0
 
     def _picture(self) -> Bundle:
         """The still twin."""
@@ -114,16 +126,24 @@ class LiveView(anywidget.AnyWidget):
 
     def _freeze(self) -> None:
         if len(self._outputs):
-            self.meta = {**self._describe(live=False), "frozen": True}
+            self._tell_frozen()
             self._outputs.replace(self._picture)
         if is_static():
             self._outputs.forget()
+
+    def _tell_frozen(self) -> None:
+        with self._changing:
+            self.meta = {**self._describe(live=False), "frozen": True}
 
     def _hear(self, message: dict[str, str]) -> None:
         """What a browser reports."""
         kind = message.get("type")
         if kind == "shown" and not self.meta["live"]:
-            self._freeze()
+            self._seen = True
+            if self._sketched and self._pump is not None:
+                self._pump.hurry()  # the still picture comes after the details
+            else:
+                self._freeze()
         elif kind == "resend":
             self._send_all()
         elif kind == "gone":
@@ -132,29 +152,46 @@ class LiveView(anywidget.AnyWidget):
     # -- following -----------------------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        if self.meta["live"] or self._feed.endless:  # by what the browser was told: the run may have ended since
-            self._pump = Pump(self._feed, self)
+        if self.meta["live"] or self._feed.endless or self._sketched:  # by what the browser was told: the run may have ended since
+            self._pump = Pump(self._feed, self, FIRST_SIGHT if self._sketched else 0.0)
             self._pump.start()
 
     def began(self) -> None:
         """The source has started another run."""
-        self._blocks = []
-        self.meta = self._describe(live=True)
+        with self._changing:
+            self._blocks, self._opening, self._sketched = [], b"", 0
+            self.meta = self._describe(live=True)
 
     def grew(self, block: bytes, first: int) -> None:
-        """Send what is new to all browsers."""
+        """Send what is new to all browsers; after a sketch everything follows as one snapshot."""
         self._blocks.append(block)
-        self.send({"type": "events", "run": self._feed.number, "size": self.trace.size, "first": first}, [block])
+        if not self._sketched:
+            self.send({"type": "events", "run": self._feed.number, "size": self.trace.size, "first": first}, [block])
 
     def ended(self) -> None:
-        """The run is over: keep everything for those who come late, and store the still picture."""
-        self._send_all()
-        self._freeze()
+        """The run is over: keep everything for those who come late, and store the still picture.
+
+        Of a run that was over before, the picture is stored as soon as a browser shows it.
+        """
+        freezing = (self.meta["live"] or self._seen) and len(self._outputs) > 0
+        with self.hold_sync():  # told at once: a browser that hears first of the end only would ask for a second picture
+            self._send_all()
+            if freezing:
+                self._tell_frozen()
+        if freezing or is_static():
+            self._freeze()
 
     def _send_all(self) -> None:
-        with self.hold_sync():
+        with self._changing, self.hold_sync():
+            snapshot = self._everything()
             self.meta = self._describe(live=not self._feed.finished)
-            self.snapshot = b"".join(self._blocks)
+            self.snapshot = snapshot
+
+    def _everything(self) -> bytes:
+        """All blocks so far; until there are any, the sketch."""
+        if self._blocks:
+            self._sketched = 0
+        return b"".join(self._blocks) or self._opening
 
     def _describe(self, *, live: bool) -> dict[str, Any]:
         trace, encoder = self._feed.trace, self._feed.encoder
@@ -164,8 +201,9 @@ class LiveView(anywidget.AnyWidget):
             "size": trace.size,
             "clock": CLOCK_NAMES[trace.clock],
             "live": live,
-            "frozen": False,
+            "frozen": not live and self.meta.get("frozen", False),
             "run": self._feed.number,
-            "total": encoder.num_events,
+            "sketch": self._sketched,
+            "total": len(trace) if self._sketched else encoder.num_events,
             "note": encoder.note,
         }

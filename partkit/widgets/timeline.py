@@ -7,7 +7,8 @@
     pk.Timeline(trace, clock="virtual")      live ranks without the crowd on this machine's cores
     pk.Timeline(trace, critical_path=True)   what determines how long it takes
 
-Events travel to a canvas at 12 bytes each (`partkit.figures.encoding`). What is on the screen, what is stored, and how the one
+Events travel to a canvas at 12 bytes each (`partkit.figures.encoding`); of a long trace a sketch goes ahead that looks the same
+(`partkit.figures.sketch`). What is on the screen, what is stored, and how the one
 becomes the other: `partkit.widgets.live`. The reader switches clocks and turns the dials of a link; Python answers with the run in
 that clock (`partkit.figures.clocks`). While a run goes on, its own clock is shown: retiming it then would take the cores on which its
 ranks run.
@@ -15,7 +16,6 @@ ranks run.
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import traitlets
@@ -26,8 +26,9 @@ from partkit.figures.clocks import FEWEST_EXPONENT, MOST_EXPONENT, NAMES, PRESET
 from partkit.figures.encoding import Encoder
 from partkit.figures.palette import style_specs
 from partkit.figures.path import outline, path_note
+from partkit.figures.sketch import encode_sketch, worthwhile
 from partkit.figures.units import clock_name, seconds
-from partkit.figures.waits import MAX_EVENTS, because, idle_table
+from partkit.figures.waits import because, idle_of, idle_table
 from partkit.tracing import Event, Trace
 from partkit.tracing.critical_path import CriticalPath, critical_path
 from partkit.tracing.idle import IdleTime
@@ -35,7 +36,7 @@ from partkit.tracing.replay import Durations
 from partkit.widgets.assets import read, script
 from partkit.widgets.feed import Feed
 from partkit.widgets.live import LiveView
-from partkit.widgets.showing import Bundle
+from partkit.widgets.showing import Bundle, is_static
 
 _QUICK_PICTURE = 20_000
 """Events up to which the still picture is drawn before the widget is shown; drawing it later makes the first sight faster."""
@@ -93,6 +94,8 @@ class Timeline(LiveView):
     """The event that a reader points at."""
     answers = traitlets.Dict().tag(sync=True)
     """By number of an event, selected or pointed at: for whom its rank waited."""
+    sums = traitlets.Unicode().tag(sync=True)
+    """HTML under the table of events, made when a reader opens that: where the time of each rank went."""
 
     def __init__(
         self,
@@ -109,9 +112,9 @@ class Timeline(LiveView):
         self._retimed: Encoder | None = None
         self._num_switches, self._problem = 0, ""
         self._path = CriticalPath(())
-        self._idle: tuple[Trace, IdleTime] | None = None
-        self._switching = threading.RLock()
+        self._waits: tuple[Trace, IdleTime | None] | None = None
         feed = Feed(source)
+        self._as_it_is = clock in (None, feed.trace.clock) and not critical_path
         self._base = cluster or getattr(source, "cluster", None) or clusters.LAPTOP
         self._clusters = {known.name: known for known in (self._base, *PRESETS)}
         self._dialed: Cluster | None = None
@@ -147,8 +150,13 @@ class Timeline(LiveView):
         options: dict[str, Any] = {"clock": self.clock, "cluster": self._base, "durations": self._durations, "critical_path": self.critical_path}
         return Timeline(self._source, height=self._height, title=self._title, **options)
 
+    def _sketch(self) -> tuple[bytes, int]:
+        trace = self._feed.trace
+        wanted = self._feed.finished and self._as_it_is and not is_static()
+        return encode_sketch(trace) if wanted and worthwhile(trace) else (b"", 0)
+
     def _picture(self) -> Bundle:
-        return dict(timeline_bundle(self.trace, self._title, self._path))
+        return dict(timeline_bundle(self.trace, self._title, self._path, self._idle()))
 
     def _still(self) -> Bundle:
         return self._picture() if len(self.trace) <= _QUICK_PICTURE else dict(numbers_bundle(self.trace, self._title))
@@ -185,15 +193,14 @@ class Timeline(LiveView):
 
     def _send_all(self) -> None:
         """Everything, in the clock that is chosen."""
-        with self._switching, self.hold_sync():
+        with self._changing, self.hold_sync():
             finished = self._feed.finished
             self._retimed = self._retime() if finished else None
             self._path = critical_path(self.trace) if finished and self.critical_path else CriticalPath(())
             self._num_switches += 1
-            block = b"".join(self._blocks) if self._retimed is None else self._retimed.encode()
-            frozen = self.meta.get("frozen", False)
-            self.meta = {**self._describe(live=not finished), "frozen": frozen}
-            self.snapshot, self.outlined = block, outline(self._path)
+            block = self._everything() if self._retimed is None else self._retimed.encode()
+            self.meta = self._describe(live=not finished)
+            self.snapshot, self.outlined, self.sums = block, outline(self._path), ""
             self._answer()
 
     def _retime(self) -> Encoder | None:
@@ -210,9 +217,9 @@ class Timeline(LiveView):
     def _describe(self, *, live: bool) -> dict[str, Any]:
         told, trace = super()._describe(live=live), self.trace
         if self._retimed is not None:
-            told.update(run=f"{told['run']}.{self._num_switches}", total=self._retimed.num_events or len(trace), note=self._retimed.note)
+            told.update(run=f"{told['run']}.{self._num_switches}", sketch=0, total=self._retimed.num_events or len(trace), note=self._retimed.note)
         notes = (told["note"], self._problem, path_note(self._path), self._lengths())
-        told.update(clock=clock_name(trace), note=" · ".join(filter(None, notes)), sums="" if live else idle_table(trace))
+        told.update(clock=clock_name(trace), note=" · ".join(filter(None, notes)))
         return told
 
     def _lengths(self) -> str:
@@ -224,16 +231,28 @@ class Timeline(LiveView):
 
     # -- questions -----------------------------------------------------------------------------------------------
 
+    def _hear(self, message: dict[str, str]) -> None:
+        if message.get("type") == "sums":  # the reader opens the table
+            self.sums = idle_table(self.trace, self._idle())
+        else:
+            super()._hear(message)
+
     def _answer(self, _: Any = None) -> None:
         """For whom, and why, ranks waited in the events that the reader looks at."""
         trace = self.trace
-        if not self._feed.finished or len(trace) > MAX_EVENTS:
-            return
-        if self._idle is None or self._idle[0] is not trace:
-            self._idle = trace, IdleTime(trace)
-        idle = self._idle[1]
-        waits = (idle.wait(row) for row in {self.selected, self.asked} if row is not None and 0 <= row < len(trace))
+        rows = [row for row in {self.selected, self.asked} if row is not None and 0 <= row < len(trace)]
+        idle = self._idle() if rows else None
+        waits = () if idle is None else (idle.wait(row) for row in rows)
         self.answers = {str(wait.row): because(trace, wait) for wait in waits if wait is not None}
+
+    def _idle(self) -> IdleTime | None:
+        """The waits of the trace that is shown, found once; None while it grows, and for a very long one."""
+        trace = self.trace
+        if not self._feed.finished:
+            return None
+        if self._waits is None or self._waits[0] is not trace:
+            self._waits = trace, idle_of(trace)
+        return self._waits[1]
 
 
 def _controls(trace: Trace, names: list[str]) -> str:

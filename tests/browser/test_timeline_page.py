@@ -12,6 +12,7 @@ from playwright.sync_api import Page, expect
 from partkit.cluster import clusters
 from partkit.figures.encoding import Encoder
 from partkit.figures.path import outline
+from partkit.figures.sketch import encode_sketch
 from partkit.tracing import Batch, Event, Trace
 from partkit.tracing.critical_path import critical_path
 from partkit.widgets.timeline import Timeline
@@ -22,6 +23,7 @@ DARK = "--jp-layout-color0:#111;--jp-ui-font-color0:#eee;background:#111"
 OVER = ".pk-over"
 COLORS = """() => { const c = document.querySelector("canvas"), d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data, found = {};
     for (let i = 0; i < d.length; i += 4) { const k = [d[i], d[i+1], d[i+2]].join(); found[k] = (found[k] ?? 0) + 1; } return found; }"""
+PIXELS = "() => document.querySelector('canvas').toDataURL()"
 COVER = "() => { const c = document.querySelectorAll('canvas')[1]; return c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some((v) => v > 0); }"
 INK = """() => { const c = document.querySelectorAll("canvas")[1], { data } = c.getContext("2d").getImageData(0, 0, c.width, c.height);
     return data.filter((v, i) => i % 4 === 3 && v > 0).length; }"""
@@ -101,6 +103,30 @@ def test_case_W08_two_hundred_thousand_events(show: Show) -> None:
     settle(page)
     expect(page.locator(".pk-status")).not_to_contain_text("merged")
     assert page.evaluate(COVER)  # arrows again
+
+
+def test_a_sketch_looks_like_the_whole_which_takes_its_place(show: Show) -> None:
+    trace = busy(40_000, 2)
+    block, number = encode_sketch(trace)
+    page = show(trace)
+    focus(page)
+    whole = page.evaluate(PIXELS)
+    assert number < 40_000
+    page.evaluate(
+        """([sketch, block]) => { window.all = { meta: model.get("meta"), snapshot: model.get("snapshot") };
+        model.set("snapshot", bytes(block)); model.set("meta", { ...all.meta, run: "sketch", sketch }); }""",
+        [number, base64.b64encode(block).decode()],
+    )
+    expect(page.locator(".pk-status")).to_contain_text("2 ranks · 40,000 events · details to follow")
+    page.wait_for_selector(f"{OVER}[data-painted='40000'][data-sketch='true']")
+    assert page.evaluate(PIXELS) == whole
+    page.keyboard.press("n")
+    assert selected(page) is None  # which event it is will be known with the details
+    page.evaluate("() => { model.set('snapshot', all.snapshot); model.set('meta', { ...all.meta, run: 'sketch' }); }")
+    page.wait_for_selector(f"{OVER}[data-painted='40000'][data-sketch='false']")
+    assert page.evaluate(PIXELS) == whole
+    page.keyboard.press("n")
+    assert selected(page) is not None
 
 
 def test_the_axis_names_its_clock(show: Show) -> None:
@@ -410,5 +436,8 @@ def test_another_clock_is_another_picture_in_the_same_place(show: Show) -> None:
     settle(page)
     assert page.evaluate(COLORS) != before
     page.get_by_role("button", name="Table").click()
+    assert page.evaluate("sent.map((message) => message.type)") == ["sums"]
+    timeline._handle_custom_msg({"type": "sums"}, [])
+    page.evaluate("sums => model.set('sums', sums)", timeline.sums)
     expect(page.locator(".pk-table")).to_contain_text("Where the time of each rank went")
     timeline.close()

@@ -12,7 +12,7 @@ from partkit.figures.clocks import EQUAL, FREE, PRESETS, Dials, dials, durations
 from partkit.figures.path import MAX_STEPS, outline, path_note
 from partkit.figures.svg import timeline_svg
 from partkit.figures.units import clock_name
-from partkit.figures.waits import because, idle_table, idle_text
+from partkit.figures.waits import because, idle_of, idle_table, idle_text
 from partkit.tracing import Event, Trace
 from partkit.tracing.critical_path import CriticalPath, Step, critical_path
 from partkit.tracing.idle import IdleTime
@@ -100,7 +100,7 @@ def test_waits_are_told_with_their_reasons() -> None:
         "waited 2 s for rank 0 to send (it was computing 'forward'), then 1 s for the message",
         "waited 1 s for the message",
     ]
-    assert idle_text(trace) == [
+    assert idle_text(trace, idle_of(trace)) == [
         "Where the time of each rank went: 60.0% idle, virtual time (simulated)",
         "rank  computing  late ranks  messages  own  finished  longest for",
         "   0        2 s         0 s       1 s  0 s       2 s       rank 1",
@@ -112,6 +112,8 @@ def test_waits_are_told_with_their_reasons() -> None:
 
 def test_where_there_is_nothing_to_tell_nothing_is_told() -> None:
     lonely = Trace.from_events([Event(0, "compute", 0.0, 1.0)], clock="planned")
-    assert idle_text(lonely) == [] and idle_text(Trace.from_events(CHAIN)) == []
-    assert idle_table(Trace(2)) == "" and idle_table(busy(120_000)) == ""
-    assert "8 ranks that waited longest" in idle_table(training(64, steps=1))
+    wall, many = Trace.from_events(CHAIN), training(64, steps=1)
+    assert idle_text(lonely, idle_of(lonely)) == [] and idle_text(wall, idle_of(wall)) == []
+    assert idle_of(Trace(2)) is None and idle_of(busy(120_000)) is None
+    assert idle_table(wall, None) == "" and idle_text(many, None) == []
+    assert "8 ranks that waited longest" in idle_table(many, idle_of(many))

@@ -19,7 +19,7 @@ from partkit.widgets.feed import Feed, Pump
 from partkit.widgets.showing import WIDGET
 from partkit.widgets.timeline import Timeline
 from tests.widgets.decoding import decode
-from tests.widgets.demo_traces import SITES, STRINGS, busy_rows, training
+from tests.widgets.demo_traces import SITES, STRINGS, busy, busy_rows, training
 
 
 class World:
@@ -103,6 +103,42 @@ def test_a_finished_trace_is_sent_whole_without_a_thread() -> None:
         "total": 84,
         "title": "Ring",
     }
+    timeline.close()
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trace need not be long to be sketched."""
+    monkeypatch.setattr("partkit.figures.sketch.FEWEST_EVENTS", 30_000)
+
+
+def test_a_long_trace_shows_its_sketch_first_and_is_stored_once_all_of_it_has_come(short: None, output: Output) -> None:
+    timeline = Timeline(busy(30_000, 2))
+    timeline._ipython_display_()
+    told = dict(timeline.meta)
+    assert (len(decode(timeline.snapshot).start), told["total"]) == (told["sketch"], 30_000) and 1000 < told["sketch"] < 25_000
+    timeline._handle_custom_msg({"type": "shown"}, [])
+    timeline._pump.join(20)  # type: ignore[union-attr]
+    assert len(decode(timeline.snapshot).start) == 30_000 and timeline.meta["run"] == told["run"]
+    assert (timeline.meta["sketch"], timeline.meta["total"], timeline.meta["frozen"]) == (0, 30_000, True)
+    assert len(output.bundles) == 2 and WIDGET not in output.bundles[1]
+    timeline.close()
+
+
+def test_everything_follows_a_sketch_unasked_and_nothing_is_stored_before_it_is_seen(short: None, monkeypatch: pytest.MonkeyPatch, output: Output) -> None:
+    monkeypatch.setattr("partkit.widgets.live.FIRST_SIGHT", 0.0)
+    timeline = Timeline(busy(30_000, 2))
+    timeline._ipython_display_()
+    timeline._pump.join(20)  # type: ignore[union-attr]
+    assert timeline.meta["sketch"] == 0 and not timeline.meta["frozen"] and len(output.bundles) == 1
+    timeline._handle_custom_msg({"type": "shown"}, [])
+    assert timeline.meta["frozen"] and len(output.bundles) == 2
+    timeline.close()
+
+
+def test_another_clock_or_the_path_is_drawn_from_everything_at_once(short: None, output: Output) -> None:
+    timeline = Timeline(busy(30_000, 2), critical_path=True)
+    assert timeline._pump is None and timeline.meta["sketch"] == 0 and len(decode(timeline.snapshot).start) == 30_000
     timeline.close()
 
 
@@ -395,7 +431,11 @@ def test_an_event_that_is_pointed_at_tells_for_whom_its_rank_waited() -> None:
     assert list(timeline.answers) == ["2"]
     timeline.set_state({"asked": -1, "selected": None})
     assert timeline.answers == {}
-    assert "Where the time of each rank went" in timeline.meta["sums"]
+    assert timeline.sums == ""
+    timeline._handle_custom_msg({"type": "sums"}, [])  # the reader opens the table
+    assert "Where the time of each rank went" in timeline.sums
+    timeline.clock = "virtual"
+    assert timeline.sums == ""
     timeline.close()
 
 

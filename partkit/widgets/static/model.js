@@ -36,8 +36,11 @@ export default () => {
   const gone = () => { if (!views.size && !seats.size) model.send({ type: "gone" }); };
 
   const load = () => {
-    const { run, total, size } = meta(), snapshot = model.get("snapshot");
-    if (run !== store.run || (snapshot?.byteLength && store.n < total)) { store.reset(run, size); if (snapshot?.byteLength) store.add(snapshot); draw(); }
+    const { run, total, size, sketch = 0 } = meta(), snapshot = model.get("snapshot"), there = snapshot?.byteLength;
+    if (run === store.run && !(there && (store.n < (sketch || total) || (store.whole && !sketch)))) return;
+    store.reset(run, size, sketch && total);
+    if (there) store.add(snapshot);
+    draw();
   };
 
   const receive = ({ first, run, size }, [block]) => {
@@ -48,7 +51,7 @@ export default () => {
   return {
     initialize(context) {
       ({ model } = context);
-      const heard = { "msg:custom": receive, "change:snapshot": load, "change:meta": () => { load(); for (const view of views) view.restyle(); }, "change:selected": draw, "change:answers": draw, "change:outlined": draw };
+      const heard = { "msg:custom": receive, "change:snapshot": load, "change:meta": () => { load(); for (const view of views) view.restyle(); }, "change:selected": draw, "change:answers": draw, "change:outlined": draw, "change:sums": draw };
       const each = (way) => { for (const [name, act] of Object.entries(heard)) model[way](name, act); };
       each("on");
       load();

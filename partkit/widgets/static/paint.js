@@ -1,6 +1,7 @@
 // The picture. `v` is a View: v.t0, v.span (seconds shown), v.r0, v.rows (ranks shown), v.plot, v.tall (pixels for them).
 // New bars are drawn on top of the old; everything is repainted only when the scale changes. A bar narrower than a pixel is
-// skipped if its kind has already painted that pixel, so that a million bars cost little more than a thousand.
+// skipped if its kind has already painted that pixel, and neighbouring pixels are painted as one, so that a million bars cost little
+// more than a thousand.
 const GUTTER = 62, AXIS = 32, MAX_ARROWS = 300, ORDER = [3, 4, 2, 0, 1, 5];
 
 const rowTall = (v) => v.tall / v.rows;
@@ -61,7 +62,7 @@ function axis(v, c) {
 // Events from number `from` to before `to`.
 function bars(v, from, to) {
   const { start, length, place, detail, kind: kinds } = v.store, { t0, tall, mark } = v, k = v.plot / v.span, W = v.plot | 0;
-  const wide = ORDER.map(() => []), thin = ORDER.map(() => []), ys = [];
+  const wide = ORDER.map(() => []), thin = ORDER.map(() => []), runs = [], ys = [];
   for (let i = from; i < to; i++) {
     const a = (start[i] - t0) * k, w = length[i] * k, kind = kinds[detail[i]];
     if (a >= W || a + w < 0) continue;
@@ -71,14 +72,16 @@ function bars(v, from, to) {
     const pixel = max(0, at[0] | 0) * W + max(0, a | 0);
     if (mark[pixel] & (1 << kind)) { v.merged = true; continue; }
     mark[pixel] |= 1 << kind;
-    thin[kind].push([a | 0, at]);
+    const key = place[i] * ORDER.length + kind;
+    if (runs[key]?.[1] === (a | 0)) runs[key][1]++;
+    else thin[kind].push((runs[key] = [a | 0, (a | 0) + 1, at]));
   }
   const c = pen(v.main);
   clipped(v, c, () => {
     c.textAlign = "left";
     for (const kind of ORDER) {
       c.fillStyle = kind === 3 ? v.paints[kind].edge : v.paints[kind].fill;
-      for (const [a, [top, tall]] of thin[kind]) c.fillRect(GUTTER + a, top, 1, max(1, tall - 1));
+      for (const [a, b, [top, tall]] of thin[kind]) c.fillRect(GUTTER + a, top, b - a, max(1, tall - 1));
       for (const i of wide[kind]) bar(v, c, i, v.paints[kind]);
     }
   });
@@ -159,7 +162,7 @@ function overlay(v) {
 
 // The critical path: stretches of bars, and the messages among them.
 function outline(v, c) {
-  const path = v.model.get("outlined");
+  const path = v.store.whole ? [] : v.model.get("outlined");
   for (const [color, wide] of [[v.paper, 5], [v.ink, 3]]) {
     c.strokeStyle = color;
     c.lineWidth = wide;

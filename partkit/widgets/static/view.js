@@ -23,12 +23,20 @@ class View {
   }
 
   listen() {
-    this.sizes = new ResizeObserver(() => { if (!this.paints) { this.restyle(); this.seen?.(); } else if (this.stage.clientWidth !== this.width) this.resize(); });
+    this.sizes = new ResizeObserver(() => { if (!this.paints) this.begin(); else if (this.stage.clientWidth !== this.width) this.resize(); });
     this.sizes.observe(this.stage);
     this.themes = new MutationObserver(() => this.restyle());
     for (const node of [document.body, document.documentElement]) this.themes.observe(node, { attributes: true });
     this.calm = matchMedia("(prefers-reduced-motion)");
     for (const name of ["wheel", "keydown", "pointerdown", "pointermove", "pointerup", "pointerleave"]) this.over[`on${name}`] = (e) => this[name](e);
+  }
+
+  // The first picture is drawn in the frame that is being made, which a callback of its own would miss.
+  begin() {
+    this.restyle();
+    cancelAnimationFrame(this.frame);
+    if (this.paints) this.tick();
+    this.seen?.();
   }
 
   restyle() {
@@ -70,7 +78,8 @@ class View {
   }
 
   tick() {
-    const s = this.store, selected = this.model.get("selected") ?? -1;
+    const s = this.store, selected = s.whole ? -1 : this.model.get("selected") ?? -1;
+    if (this.loads !== s.loads) assign(this, { loads: s.loads, drawn: -1, hover: -1 });
     if (this.run !== s.run) { this.run = s.run; this.reset(); }
     if (this.known !== s.lanes) this.resize();
     if (selected !== this.selected) { this.selected = selected < s.n ? selected : -1; this.reveal(this.selected); }
@@ -79,13 +88,13 @@ class View {
     // A block that came at once is drawn over some frames, so that it flows.
     const from = this.drawn, to = from && this.meta.live && !this.calm.matches ? from + ceil((s.n - from) * 0.6) : s.n;
     bars(this, from, to);
-    if (from < to && !this.table.hidden) this.fill();
+    if (!this.table.hidden && (from < to || this.sums !== this.model.get("sums"))) this.fill();
     this.drawn = to;
     this.frame = 0;
     if (to - from > 5e4 || !s.pair() || to < s.n) this.schedule(); // after many bars, arrows wait for the next frame
     overlay(this);
     this.say();
-    assign(this.over.dataset, { painted: to, frames: ++this.frames });
+    assign(this.over.dataset, { painted: to === s.n && s.whole ? s.whole : to, sketch: !!s.whole, frames: ++this.frames });
   }
 
   // Show the whole run ("all") or its newest part ("tail"), with room for what comes while it is live.
@@ -105,7 +114,7 @@ class View {
     for (const node of this.choices) this.root.dataset[node.dataset.trait] = node.value = model.get(node.dataset.trait);
     this.critical.ariaPressed = model.get("critical_path");
     this.reason.textContent = answers[this.hover] ?? "";
-    const text = dots(words(s.size, "rank"), words(s.n, "event"), words(s.sends.length, "message"), m.live ? "running" : "finished", m.note);
+    const text = dots(words(s.size, "rank"), words(s.whole || s.n, "event"), s.whole ? "details to follow" : words(s.sends.length, "message"), m.live ? "running" : "finished", m.note);
     if (this.info.textContent !== chosen) this.info.textContent = chosen;
     this.status.textContent = dots(text, this.crowded && "zoom in for arrows", this.merged && "narrow bars are merged");
     this.over.ariaLabel = `Timeline of ${text}. ${chosen || "Keys: ?"}`;
@@ -142,7 +151,7 @@ class View {
   nearest(rank, fits) {
     const s = this.store, at = s.start[this.selected] ?? 0;
     let best = -1;
-    for (let i = 0; i < s.n; i++) if (s.rank(i) === rank && fits(i) && (best < 0 || abs(s.start[i] - at) < abs(s.start[best] - at))) best = i;
+    for (let i = 0; i < s.n && !s.whole; i++) if (s.rank(i) === rank && fits(i) && (best < 0 || abs(s.start[i] - at) < abs(s.start[best] - at))) best = i;
     if (best >= 0) this.select(best);
   }
 
@@ -198,7 +207,7 @@ class View {
   pick({ offsetX, offsetY }) {
     const s = this.store, slack = 3 * this.span / this.plot, t = this.time({ offsetX }), rank = floor(this.r0 + offsetY / rowTall(this));
     let best = -1;
-    for (let i = 0; i < s.n; i++) {
+    for (let i = 0; i < s.n && !s.whole; i++) { // of a sketch's events nothing is known but their places
       if (s.rank(i) !== rank || s.start[i] > t + slack || s.end(i) < t - slack) continue;
       const [top, tall] = y(this, s.place[i]);
       if (offsetY >= top - 1 && offsetY <= top + tall && (best < 0 || s.length[i] < s.length[best])) best = i;
@@ -222,7 +231,7 @@ class View {
   // The table twin: the events in view.
   fill() {
     const s = this.store, rows = [];
-    for (let i = 0; i < s.n; i++) if (s.start[i] <= this.t0 + this.span && s.end(i) >= this.t0) rows.push(i);
+    for (let i = 0; i < s.n && !s.whole; i++) if (s.start[i] <= this.t0 + this.span && s.end(i) >= this.t0) rows.push(i);
     const shown = rows.sort((a, b) => s.start[a] - s.start[b] || s.rank(a) - s.rank(b)).slice(0, MAX_ROWS), table = make("table");
     make("caption", table, `${words(rows.length, "event")} in view, ${shown.length} shown`);
     const line = (cells, tag) => { const tr = make("tr", table); for (const cell of cells) make(tag, tr, cell); return tr; };
@@ -232,7 +241,8 @@ class View {
       line([s.rank(i), this.paints[d.kind].name, d.tagText, peer < 0 ? "" : peer, d.nbytes > 0 ? d.nbytes : "", seconds(s.start[i]), seconds(s.length[i]), d.spanText, d.siteText], "td").onclick = () => this.select(i);
     }
     this.table.replaceChildren(table);
-    make("div", this.table).innerHTML = this.meta.sums;
+    make("div", this.table).innerHTML = this.sums = this.model.get("sums");
+    if (!this.sums && !this.meta.live && this.summed !== this.meta.run) { this.summed = this.meta.run; this.model.send({ type: "sums" }); }
   }
 
   dispose() {
