@@ -61,12 +61,12 @@ def worthwhile(trace: Trace) -> bool:
 def _chosen(rows: Columns, depth: Places, columns: int) -> npt.NDArray[np.int64]:
     """Numbers of the rows that are wide, or the first of their column. Shape (events of the sketch,)."""
     start, end, cell = _gathered(rows, depth)
-    begin, stop = start.min(), end.max()
-    scale = columns / (stop - begin) if stop > begin else 0.0
-    cell = cell * (columns + 1) + ((start - begin) * scale).astype(np.int32)
+    begin = start.min()
+    column = (end.max() - begin) / columns or 1.0
+    cell = cell * (columns + 1) + np.minimum((start - begin) / column, columns).astype(np.int32)
     first = np.full(int(cell.max()) + 1, -1, dtype=np.int32)
     first[cell[::-1]] = np.arange(len(rows) - 1, -1, -1, dtype=np.int32)  # of equal indices the last one stays: here the first event
-    kept = (end - start) * scale >= 1
+    kept = end - start >= column
     kept[first[first >= 0]] = True
     kept[[start.argmin(), end.argmax()]] = True
     return np.flatnonzero(kept)

@@ -21,10 +21,10 @@ KIND = st.sampled_from(KINDS)
 def painted(trace: Trace, whole: Trace) -> set[tuple[int, int, int, int]]:
     """``(place, kind, first column, one past the last)`` of all bars, in a picture of ``whole``; bars are one column wide at least."""
     rows = trace.columns
-    begin, length = whole.columns["start"].min(), whole.makespan or 1.0
+    begin, column = whole.columns["start"].min(), whole.makespan / WIDTH or 1.0
     place = Lanes(whole.size).place(rows, trace.strings)
-    first = ((rows["start"] - begin) * WIDTH / length).astype(int)
-    last = np.where((rows["end"] - rows["start"]) * WIDTH / length >= 1, (rows["end"] - begin) * WIDTH / length, first + 1).astype(int)
+    first, last = ((np.minimum((rows[side] - begin) / column, WIDTH)).astype(int) for side in ("start", "end"))
+    last = np.where(rows["end"] - rows["start"] >= column, last, first + 1)
     return set(zip(place.tolist(), rows["kind"].tolist(), first.tolist(), last.tolist(), strict=True))
 
 
@@ -45,7 +45,10 @@ def test_it_paints_what_the_whole_trace_paints(steps: list[tuple[Kind, int, floa
 
 
 def test_a_long_trace_has_a_short_sketch_and_a_short_one_has_itself() -> None:
-    assert len(sketch(busy(50_000), 100)) < 8 * 5 * 101  # ranks, lanes, columns
+    whole = busy(50_000)
+    few = sketch(whole, 100)
+    assert len(few) < 8 * 5 * 101  # ranks, lanes, columns
+    assert few.makespan == whole.makespan  # its last bar is not the first of its column
     assert len(sketch(training(3))) == len(training(3))
 
 
