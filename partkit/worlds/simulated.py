@@ -3,6 +3,7 @@
     with pk.SimulatedWorld(512, cluster) as world:
         results = world.run(step, batch)      # step(comm, batch) on every rank, as on live ranks
         world.trace                           # the same on every machine and in every run, to the last bit
+        run = world.start(step, batch)        # returns at once; run.wait(), await run, run.stop()
 
     live                                      simulated
     a process a rank                          a thread a rank, of which one runs at a time
@@ -43,6 +44,7 @@ from partkit.mesh import Mesh
 from partkit.tracing import Trace
 from partkit.transport.simulated import RandomState
 from partkit.worlds.results import Results
+from partkit.worlds.simulated_background import BackgroundRun
 from partkit.worlds.simulated_run import SimulatedRun
 from partkit.worlds.travel import pack_task
 
@@ -91,6 +93,7 @@ class SimulatedWorld:
         self.random = [RandomState(rank) for rank in range(self.size)]
         self.trace = Trace.from_events([], size=self.size, clock="virtual")
         self._busy = False
+        self._background: BackgroundRun | None = None
         self.closed = False
 
     def run(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Results:
@@ -110,17 +113,54 @@ class SimulatedWorld:
             MemoryError: there is no memory for the times and events of so many messages.
             KeyboardInterrupt: the stop button was pressed.
         """
-        if self.closed:
-            raise RuntimeError("this world is closed; start a new one: SimulatedWorld(n)")
-        if self._busy:
-            raise RuntimeError("a run goes on in this world: it can't begin another one before it is over")
+        self._check_free()
         self._busy = True
-        run = SimulatedRun(self, pack_task(fn, args, kwargs))
         try:
+            run = SimulatedRun(self, pack_task(fn, args, kwargs))
+            try:
+                run.carry_out()
+            finally:
+                self.trace = run.trace
+                run.show(over=True)
             return run.results()
         finally:
-            self.trace = run.trace
             self._busy = False
+
+    def start(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> BackgroundRun:
+        """Like `run`, but return at once: ``run.wait()``, ``await run``, ``run.stop()``.
+
+        The times of simulated events are known when nothing can change them any more, so ``run.trace`` is filled when the run is over.
+        Meanwhile the ranks share this process: its random numbers are theirs (draw yours before or after), and torch uses one
+        thread for mathematics.
+
+        Raises:
+            RuntimeError: another run goes on.
+            RankError: the last background run failed and nobody has looked at its end.
+
+        Example:
+            >>> import partkit as pk
+            >>> with pk.SimulatedWorld(64) as world:
+            ...     run = world.start(lambda comm: comm.rank ** 2)
+            ...     run.wait()[63]
+            3969
+        """
+        self._check_free()
+        run = self._background = BackgroundRun(self, SimulatedRun(self, pack_task(fn, args, kwargs)))
+        self.trace = run.trace
+        return run
+
+    def _check_free(self) -> None:
+        if self.closed:
+            raise RuntimeError("this world is closed; start a new one: SimulatedWorld(n)")
+        if self.busy:
+            raise RuntimeError("a run goes on in this world: wait for it, or end it with the stop button or run.stop()")
+        if self._background is not None and not self._background.seen:
+            self._background.results()  # a failure in the background must not go unnoticed
+
+    @property
+    def busy(self) -> bool:
+        """Whether a run goes on."""
+        return self._busy or (self._background is not None and not self._background.done)
 
     @property
     def pids(self) -> list[int]:
@@ -128,7 +168,9 @@ class SimulatedWorld:
         return [os.getpid()] * self.size
 
     def close(self) -> None:
-        """Run nothing more. There is nothing to end: threads live as long as a run."""
+        """Run nothing more; end a run in the background. Threads live as long as a run."""
+        if self._background is not None:
+            self._background.stop()
         self.closed = True
 
     def __enter__(self) -> SimulatedWorld:
@@ -138,7 +180,7 @@ class SimulatedWorld:
         self.close()
 
     def __repr__(self) -> str:
-        state = "closed" if self.closed else "running" if self._busy else "idle"
+        state = "closed" if self.closed else "running" if self.busy else "idle"
         return f"SimulatedWorld({self.mesh if self.mesh is not None else self.size}, {self.cluster.name}, {state})"
 
 

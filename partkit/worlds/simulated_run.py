@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -60,30 +60,42 @@ class SimulatedRun:
         self._failures: dict[int, Failure] = {}
         self._dead: dict[int, Dead] = {}
         self._output = Output(world.size)
-        self._screen = make_screen(self._output)
+        self.screen = make_screen(self._output)
+        self._states_at_end: list[RankState] = []
         self.trace = Trace(world.size, clock="virtual")
 
-    def results(self) -> Results:
-        """Run, and give back what the ranks returned; raises what went wrong."""
+    def carry_out(self, meanwhile: Callable[[], object] | None = None) -> None:
+        """Run until no rank can go on; `results` says how it went.
+
+        Args:
+            meanwhile: called ten times a second, and may end the run by raising; by default ranks' output is shown.
+        """
+        try:
+            self._carry_out(self.show if meanwhile is None else meanwhile)
+        finally:
+            self.trace.finished.set()
+
+    def _carry_out(self, meanwhile: Callable[[], object]) -> None:
         with one_math_thread(), rare_collections(), random_state_of_the_kernel(), rank_output(self._output):
             threads = self._start()
             try:
-                self._simulation.run(self._show)
+                self._simulation.run(meanwhile)
             except BaseException:
                 self._simulation.break_off(threads)
                 self.world.random = [RandomState(rank) for rank in range(self.world.size)]
                 raise
-            states = self._states()
+            self._states_at_end = self._states()
             if self._simulation.unfinished:
                 self._simulation.stop()
             for thread in threads:
                 thread.join()
-        self._show(over=True)
         for rank in range(self.world.size):
             self._pack_events(rank, few=0)
         fill(self.trace, self._simulation, self._batches, exchanges=self.world.traced)
-        self.trace.finished.set()
-        self._raise_problem(states)
+
+    def results(self) -> Results:
+        """When it is over: what the ranks returned; raises what went wrong."""
+        self._raise_problem(self._states_at_end)
         warn_of_posted({rank: name_sites(context.state()).posted for rank, context in enumerate(self._contexts) if rank not in self._dead})
         return Results(self._dead[rank] if rank in self._dead else unpack(self._values[rank]) for rank in range(self.world.size))
 
@@ -143,15 +155,15 @@ class SimulatedRun:
                 args, kwargs = without_numbers(args), without_numbers(kwargs)
             self._values[rank] = pack_result(fn(comm, *args, **kwargs))
 
-    def _show(self, *, over: bool = False) -> None:
+    def show(self, *, over: bool = False) -> None:
         """Show what the ranks have printed so far; from the thread that waits for the run."""
         if over:
             self._output.finish()
         if len(self._output):
-            self._screen.arrived(self._output.lines())
-            self._screen.ended(set(range(self.world.size)) - self._simulation.unfinished)
+            self.screen.arrived(self._output.lines())
+            self.screen.ended(set(range(self.world.size)) - self._simulation.unfinished)
         if over:
-            self._screen.close()
+            self.screen.close()
 
     # -- its end -------------------------------------------------------------------------------------------------
 
@@ -267,5 +279,6 @@ def rank_output(output: Output) -> Iterator[None]:
     sys.stdout, sys.stderr = streams
     try:
         yield
-    finally:
-        sys.stdout, sys.stderr = before
+    finally:  # unless somebody has put others there meanwhile
+        sys.stdout = before[0] if sys.stdout is streams[0] else sys.stdout
+        sys.stderr = before[1] if sys.stderr is streams[1] else sys.stderr
