@@ -1,4 +1,4 @@
-"""Which layers lie on which rank, and what they cost there: time, parameters, activations. Pure; drawn for white paper.
+"""Which layers lie on which rank, and what they cost there: time, parameters, activations. Pure.
 
     layers                   stage        rank 0  |embed|block 0|block 1|      time        |=====|         parameters   ...
     embed, block 0, block 1    0          rank 1  |block 2|block 3|            time      |===|             parameters   ...
@@ -9,25 +9,21 @@ A pipeline is as fast as its slowest rank: the time that matters is the longest,
 better cut could win at most. Activations are kept for as many micro-batches as the schedule has in flight on a stage
 (`partkit.pipeline_parallel.memory.peak_microbatches`): 1F1B keeps p - s on stage s, so equal layers do not keep equally much.
 
+What is drawn of it: `partkit.figures.stage_map_picture`; how a cut is moved: `partkit.figures.stage_map_session`.
+
 Source: balancing stages, Huang et al. 2019 (GPipe), section 2.1; activations in flight, Narayanan et al. 2021 (Megatron-LM), section 2.2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
-from xml.sax.saxutils import escape
 
-from partkit.figures.bundle import figure, table
-from partkit.figures.palette import PAGE, ink
-from partkit.figures.stepper_still import RANK_COLORS
-from partkit.figures.studio_look import mix
 from partkit.figures.units import nbytes, seconds
 from partkit.pipeline_parallel.memory import peak_microbatches
 from partkit.pipeline_parallel.schedule import Schedule
 
-WIDTH, LEFT, HEAD, ROW, GAP, FOOT = 960, 76, 30, 40, 22, 8
 PANELS = ("time of a micro-batch", "parameters", "activations kept")
 
 
@@ -153,51 +149,10 @@ def headline(found: Sequence[Stage]) -> str:
     ranks = by_rank(found)
     times = [sums(own)[0] for own in ranks]
     slowest, mean = times.index(max(times)), sum(times) / len(times)
-    replicas = len(found) // len({stage.layers for stage in found}) if found else 1
+    replicas = round(1 / found[0].share)
     layers = sum(len(stage.layers) for stage in found) // replicas
     words = f"{layers} layers in {len(found) // replicas} stages on {len(ranks)} ranks"
     return words + (f"; rank {slowest} is the slowest: {seconds(times[slowest])} for a micro-batch, {times[slowest] / mean:.3g} times the mean" if mean else "")
-
-
-# -- the picture -----------------------------------------------------------------------------------------------------
-
-
-def picture(found: Sequence[Stage]) -> str:
-    """A row a rank, a panel for each cost, a segment for each layer.
-
-    Example:
-        >>> picture(stages([("a", 1.0, 10, 5), ("b", 2.0, 20, 5)], [1]))[:4]
-        '<svg'
-    """
-    ranks, page = by_rank(found), PAGE["light"]
-    height = HEAD + len(ranks) * ROW + FOOT
-    wide = (WIDTH - LEFT - 2 * GAP - 10) / 3
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" font-family="sans-serif" font-size="12" '
-        f'fill="{page.edge}"><rect width="{WIDTH}" height="{height}" fill="{page.fill}"/>'
-    ]
-    parts += [f'<text x="8" y="{HEAD + rank * ROW + 18}" font-weight="600">rank {rank}</text>' for rank in range(len(ranks))]
-    for panel, name in enumerate(PANELS):
-        left, most = LEFT + panel * (wide + GAP), max(sums(own)[panel] for own in ranks)
-        parts.append(f'<text x="{left:.0f}" y="18" font-weight="600">{name}</text>')
-        for rank, own in enumerate(ranks):
-            parts += _bar(own, panel, left, HEAD + rank * ROW, (wide - 58) / most if most else 0.0)
-    return "".join([*parts, "</svg>"])
-
-
-def _bar(own: Sequence[Stage], panel: int, left: float, top: float, scale: float) -> Iterator[str]:
-    """The layers of one rank in one panel, one after the other; a thick line where another stage begins."""
-    x = left
-    for stage in own:
-        hue = RANK_COLORS[stage.number % len(RANK_COLORS)][0]
-        yield f'<path d="M{x:.1f} {top - 1}v30" stroke="{PAGE["light"].edge}" stroke-width="2"/>'
-        for place, layer in enumerate(stage.layers):
-            wide, fill = stage.amounts(layer)[panel] * scale, mix(hue, PAGE["light"].fill, (0.45, 0.75)[place % 2])
-            yield f'<rect x="{x:.1f}" y="{top}" width="{wide:.1f}" height="28" fill="{fill}" stroke="{PAGE["light"].edge}" stroke-width=".6"/>'
-            if wide > 6.6 * len(layer.name) + 4:
-                yield f'<text x="{x + wide / 2:.1f}" y="{top + 18}" text-anchor="middle" font-size="11" fill="{ink(fill)}">{escape(layer.name)}</text>'
-            x += wide
-    yield f'<text x="{x + 5:.1f}" y="{top + 18}" font-size="11">{amount(sums(own)[panel], panel)}</text>'
 
 
 def amount(value: float, panel: int) -> str:
@@ -208,56 +163,3 @@ def amount(value: float, panel: int) -> str:
         ('2 ms', '2 kB')
     """
     return seconds(value) if panel == 0 else nbytes(round(value))
-
-
-# -- the bundle ------------------------------------------------------------------------------------------------------
-
-
-def rows(found: Sequence[Stage]) -> list[tuple[str, ...]]:
-    """The table: a row a stage.
-
-    Example:
-        >>> rows(stages([("a", 1.0, 10, 5), ("b", 2.0, 20, 5)], [1]))[1]
-        ('1', '1', 'b', '2 s', '20 bytes', '1', '5 bytes')
-    """
-    return [
-        (str(stage.number), str(stage.rank), _names(stage), amount(totals[0], 0), amount(totals[1], 1), str(stage.in_flight), amount(totals[2], 2))
-        for stage in found
-        for totals in [stage.totals]
-    ]
-
-
-def _names(stage: Stage) -> str:
-    """All names of a few layers, the first and the last of many."""
-    names = [layer.name for layer in stage.layers]
-    return ", ".join(names) if len(names) <= 4 else f"{names[0]} ... {names[-1]} ({len(names)})"
-
-
-COLUMNS = ("stage", "rank", "layers", "time", "parameters", "in flight", "activations")
-
-
-def plain_text(found: Sequence[Stage]) -> str:
-    """The headline and the table in letters.
-
-    Example:
-        >>> print(plain_text(stages([("a", 1.0, 10, 5), ("b", 2.0, 20, 5)], [1])))
-        2 layers in 2 stages on 2 ranks; rank 1 is the slowest: 2 s for a micro-batch, 1.33 times the mean
-        stage  rank  layers  time  parameters  in flight  activations
-            0     0       a   1 s    10 bytes          1      5 bytes
-            1     1       b   2 s    20 bytes          1      5 bytes
-    """
-    lines = [COLUMNS, *rows(found)]
-    wide = [max(len(line[k]) for line in lines) for k in range(len(COLUMNS))]
-    return "\n".join([headline(found), *("  ".join(f"{cell:>{width}}" for cell, width in zip(line, wide, strict=True)) for line in lines)])
-
-
-def bundle(found: Sequence[Stage], title: str = "") -> dict[str, str]:
-    """The mimebundle of a cut.
-
-    Example:
-        >>> sorted(bundle(stages([("a", 1.0, 10, 5), ("b", 2.0, 20, 5)], [1])))
-        ['text/html', 'text/plain']
-    """
-    line = headline(found)
-    html = figure(picture(found), f"Layers on ranks. {line}", line, [table(COLUMNS, rows(found), "A row a stage")], title)
-    return {"text/html": html, "text/plain": (f"{title}\n" if title else "") + plain_text(found)}

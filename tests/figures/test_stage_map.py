@@ -7,8 +7,10 @@ import xml.etree.ElementTree as ET
 import pytest
 
 import partkit as pk
-from partkit.figures.stage_map import by_rank, headline, picture, rows, stages, sums
+from partkit.figures.stage_map import by_rank, headline, stages, sums
+from partkit.figures.stage_map_picture import picture, rows
 from partkit.pipeline_parallel import Schedule, chimera, gpipe, one_f_one_b, zb_v
+from partkit.pipeline_parallel.balance import balance
 
 LAYERS = [(f"block {i}", 1e-3 * (i + 1), 1000 * (i + 1), 500.0) for i in range(8)]
 
@@ -30,6 +32,10 @@ def test_stages_lie_where_the_schedule_says() -> None:
     found = stages(LAYERS, [1, 2, 3, 4, 5, 6, 7], zb_v(4, 8))
     assert [[stage.number for stage in own] for own in by_rank(found)] == [[0, 7], [1, 6], [2, 5], [3, 4]]
     assert [sums(own)[0] for own in by_rank(found)] == [pytest.approx(0.009)] * 4
+
+
+def test_layers_that_are_alike_are_counted_each() -> None:
+    assert headline(stages([("block", 1.0, 1, 1)] * 4, [2])).startswith("4 layers in 2 stages on 2 ranks")
 
 
 def test_two_pipelines_hold_every_layer_twice() -> None:
@@ -74,7 +80,5 @@ def test_many_layers_are_counted_and_names_are_escaped() -> None:
 
 
 def test_what_balance_gives_is_a_cut() -> None:
-    from partkit.pipeline_parallel.balance import balance
-
     found = stages(LAYERS, balance([layer[1] for layer in LAYERS], 3))
     assert max(stage.totals[0] for stage in found) == pytest.approx(0.015)

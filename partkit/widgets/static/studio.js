@@ -220,7 +220,7 @@ class View {
   }
 
   keydown(e) {
-    const back = (e.ctrlKey || e.metaKey) && e.key === "z";
+    const back = (e.ctrlKey || e.metaKey) && e.key.toLowerCase() === "z";
     if (back ? this.act(e.shiftKey ? "r" : "u") : !e.ctrlKey && !e.metaKey && !e.altKey && this.act(e.key, e.shiftKey)) { e.preventDefault(); e.stopPropagation(); }
   }
 
