@@ -53,7 +53,7 @@ from torch import Tensor
 from partkit.cluster.costs.all_reduce import ranks_per_node_by_default
 from partkit.cluster.costs.double_tree import segments_of_tree
 from partkit.collectives.all_gather import ring_all_gather
-from partkit.collectives.blocks import Blocks
+from partkit.collectives.blocks import Blocks, front
 from partkit.collectives.broadcast import tree_broadcast
 from partkit.collectives.calling import check_tensor, pick
 from partkit.collectives.halving_doubling import Team, double, fold, halve, unfold
@@ -61,7 +61,7 @@ from partkit.collectives.native import native_all_reduce
 from partkit.collectives.reduce import tree_reduce
 from partkit.collectives.reduce_scatter import ring_reduce_scatter
 from partkit.collectives.reducing import COMBINE, Op, check_op
-from partkit.communicator import Communicator, Exchange, packed
+from partkit.communicator import Communicator, Exchange
 from partkit.double_tree import backwards, messages
 from partkit.partition import block_sizes
 
@@ -104,7 +104,7 @@ def all_reduce(x: Tensor, comm: Communicator, op: Op = "sum", algorithm: str = "
         node = _check_node(ranks_per_node, comm)
         run, detail = partial(hierarchical_all_reduce, ranks_per_node=node), f"{detail} in nodes of {node}"
     with comm.collective("all_reduce", x, detail):
-        flat = packed(x).view(-1)
+        flat = front(x, 0)
         total = run(flat, comm, op) if comm.size > 1 else flat.clone()
         result = total if x.dim() == 1 else total.view(x.shape)
         return result.div_(comm.size) if op == "mean" else result

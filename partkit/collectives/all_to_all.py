@@ -123,8 +123,8 @@ def all_to_all_v(x: Tensor, comm: Communicator, send_sizes: Sequence[int], recv_
     if sends[comm.rank] != recvs[comm.rank]:
         raise ValueError(f"all_to_all_v: rank {comm.rank} sends {sends[comm.rank]} to itself and expects {recvs[comm.rank]} from itself; the two must be equal")
     with comm.collective("all_to_all_v", x, f"dim {dim}", what=must_agree(x, dim, "ask").removesuffix(" of sizes ask")):
-        blocks = Blocks(front(x, dim), numels(x.shape, dim, sends))
-        received = _room(blocks, numels(x.shape, dim, recvs))
+        blocks = Blocks(front(x, dim), numels(x.shape, dim, tuple(sends)))
+        received = _room(blocks, numels(x.shape, dim, tuple(recvs)))
         uneven_all_to_all(blocks, received, comm)
         return back(received.flat, x.shape, dim, sum(recvs))
 
@@ -136,7 +136,7 @@ def pairwise_all_to_all(blocks: Blocks, received: Blocks, comm: Communicator) ->
     """
     rank, size, outgoing, inboxes = comm.rank, comm.size, tuple(blocks), tuple(received)
     inboxes[rank].copy_(outgoing[rank])
-    steps = []
+    steps: list[Exchange] = []
     for step in range(1, size):
         dst, src = (rank + step) % size, (rank - step) % size
         steps.append(Exchange(outgoing[dst], dst, inboxes[src], src, tag=f"pairwise {step}"))

@@ -23,7 +23,8 @@ def front(x: Tensor, dim: int) -> Tensor:
         >>> front(torch.tensor([[1, 2], [3, 4]]), dim=1)
         tensor([1, 3, 2, 4])
     """
-    return packed(x.movedim(dim, 0) if dim else x).view(-1)
+    joined = packed(x.movedim(dim, 0) if dim else x)
+    return joined if joined.dim() == 1 else joined.view(-1)
 
 
 def back(flat: Tensor, shape: Sequence[int], dim: int, extent: int) -> Tensor:

@@ -11,6 +11,7 @@ What joins pieces must know how much will come before it can receive. The argume
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
 from typing import Literal
 
@@ -89,12 +90,13 @@ def with_extent(shape: Sequence[int], dim: int, extent: int) -> tuple[int, ...]:
     return (*shape[:dim], extent, *shape[dim + 1 :])
 
 
-def numels(shape: Sequence[int], dim: int, sizes: Sequence[int]) -> list[int]:
-    """Number of elements of each piece, of ``sizes`` along ``dim``.
+@lru_cache(maxsize=1024)
+def numels(shape: tuple[int, ...], dim: int, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """Number of elements of each piece, of ``sizes`` along ``dim``. Remembered: small tensors are cut alike again and again.
 
     Example:
-        >>> numels((2, 3), dim=0, sizes=[2, 5])
-        [6, 15]
+        >>> numels((2, 3), dim=0, sizes=(2, 5))
+        (6, 15)
     """
     rest = prod(shape[:dim]) * prod(shape[dim + 1 :])
-    return [size * rest for size in sizes]
+    return tuple(size * rest for size in sizes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import accumulate
 from typing import overload
 
@@ -37,7 +38,7 @@ class Blocks(Sequence[Tensor]):
     def __init__(self, flat: Tensor, numels: Sequence[int]) -> None:
         self.flat = flat
         self.numels = tuple(numels)
-        self.starts = tuple(accumulate(self.numels, initial=0))
+        self.starts = _starts(self.numels)
         self._views: tuple[Tensor, ...] = ()  # of neighbouring blocks, from this one on:
         self._first, self._last = 0, -2  # and which block was asked for last
         if self.starts[-1] != flat.numel():
@@ -80,3 +81,9 @@ class Blocks(Sequence[Tensor]):
         if len(groups) == len(self.numels):
             return self
         return Blocks(self.flat, [self.starts[group.stop] - self.starts[group.start] for group in groups])
+
+
+@lru_cache(maxsize=128)
+def _starts(numels: tuple[int, ...]) -> tuple[int, ...]:
+    """Where each block begins, and where the last one ends; remembered, since the same call is mostly made again."""
+    return tuple(accumulate(numels, initial=0))

@@ -19,6 +19,7 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any, Literal
 from zlib import crc32
 
@@ -38,7 +39,13 @@ NO_TIMEOUT = timedelta(days=365)
 
 def wire_tag(tag: str, tensor: Tensor) -> int:
     """The number under which gloo matches a message [1]; the same in every process, unlike ``hash``."""
-    return crc32(f"{tag}|{tensor.dtype}|{tensor.numel()}".encode()) & 0x7FFFFFFF
+    return crc32(_behind(tag, tensor.dtype, tensor.numel())) & 0x7FFFFFFF
+
+
+@lru_cache(maxsize=4096)
+def _behind(tag: str, dtype: torch.dtype, numel: int) -> bytes:
+    """What is digested, remembered: collectives use the same few again and again."""
+    return f"{tag}|{dtype}|{numel}".encode()
 
 
 def gloo_group(store: Any, rank: int, size: int, name: str) -> Any:
@@ -176,7 +183,7 @@ class GroupLane:
 
     def _number(self, tag: str, tensor: Tensor) -> int:
         """`wire_tag` of ``before|tag``."""
-        return crc32(f"{tag}|{tensor.dtype}|{tensor.numel()}".encode(), self._digest) & 0x7FFFFFFF
+        return crc32(_behind(tag, tensor.dtype, tensor.numel()), self._digest) & 0x7FFFFFFF
 
 
 def _alike(x: Tensor, buffer: Tensor) -> bool:

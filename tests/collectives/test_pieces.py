@@ -22,5 +22,5 @@ def test_extents_along_the_dim_need_agree_only_where_nobody_knows_them(sizes: ob
 
 
 def test_elements_of_pieces_with_no_other_dim_and_with_an_empty_one() -> None:
-    assert numels((9,), 0, [2, 0, 1]) == [2, 0, 1]
-    assert numels((9, 0), 0, [2, 0, 1]) == [0, 0, 0]
+    assert numels((9,), 0, (2, 0, 1)) == (2, 0, 1)
+    assert numels((9, 0), 0, (2, 0, 1)) == (0, 0, 0)
