@@ -4,6 +4,7 @@ file           idea
 wrapper        `PipelineParallel`: cut, split, execute, share
 choosing       the schedule to execute
 cut            a module -> pieces; graph: along its graph, which following gets from torch.fx
+deciding       forwards that decide by shapes: an example answers, and batches are held to it
 places         where to cut so that stages are even; weighing: what submodules cost
 piece          what one stage computes, and with which arguments of the batch
 part           this rank's pieces as one module, under the names of the whole

@@ -7,6 +7,7 @@
     any module                          ["blocks.3", "head"]      its graph before blocks.3 is called; from there to head; from head on
     any module                          None                      the same, at the places that make the most even cut (`places`)
     any module                          Balanced("flops", (x,))   even by something else, under a cap of memory
+    nn.Transformer, decides by shapes   Balanced(example=(x,))    as the example decides; at=["head"] says where
 
 A cut names the children, or submodules at any depth, at which a new stage begins. Submodules keep their names, so a stage's
 parameters are called what they are called in the whole model.
@@ -80,13 +81,14 @@ def cut_module(
         return _one_each(list(module), num_stages, cut)
     if isinstance(module, nn.Sequential) and cut is None:
         return _sequence(module, num_stages, None)
+    wanted = cut if isinstance(cut, Balanced) else Balanced()
     if cut is None or isinstance(cut, Balanced):
-        cut = places(module, num_stages, cut or Balanced(), alive, given)
+        cut = places(module, num_stages, wanted, alive, given)
     if len(cut) != num_stages - 1:
         raise ValueError(f"cut={list(cut)!r} makes {len(cut) + 1} stages, but the schedule has {num_stages}: name {num_stages - 1} places")
     if isinstance(module, nn.Sequential) and not any("." in str(name) for name in cut):
         return _sequence(module, num_stages, cut)
-    pieces = cut_graph(module, [str(name) for name in cut], given)
+    pieces = cut_graph(module, [str(name) for name in cut], given, wanted.decides)
     left_out = {name: value for name, value in defaults(module).items() if name not in given}
     return Pieces(tuple(pieces), ("",) * num_stages, inspect.signature(module.forward), by_name=True, left_out=left_out)
 

@@ -5,7 +5,7 @@
 
 What can't be followed is a decision that depends on a stand-in. Most such decisions are about options that nobody gives: so arguments whose
 default is None, True, False or a text keep their default, unless they are named as given; they are then no arguments of the graph. Assertions are
-taken to hold.
+taken to hold. Where that is not enough, an example of a micro-batch answers (`partkit.pipeline_parallel.execution.deciding`).
 
 Source: Reed et al. 2022, "torch.fx: Practical Program Capture and Transformation for Deep Learning in Python".
 """
@@ -16,12 +16,16 @@ import inspect
 import linecache
 import sys
 import traceback
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import fx, nn
+from torch.utils import _pytree as pytree
+
+from partkit.pipeline_parallel.execution.deciding import Answering, Example, Seen, forget
+from partkit.pipeline_parallel.execution.piece import RandomState
 
 _NOT_THEIRS = (str(Path(__file__).parents[2]), str(Path(torch.__file__).parent))
 """Code in which nobody has made the mistake that is looked for."""
@@ -41,24 +45,53 @@ class _Tracer(fx.Tracer):
 
     def to_bool(self, obj: fx.Proxy) -> bool:
         """An assertion is no decision: it is taken to hold."""
-        frame = sys._getframe(1)
-        while frame.f_back is not None and frame.f_code.co_filename.startswith(_NOT_THEIRS):
-            frame = frame.f_back
-        if linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip().startswith("assert "):
-            return True
-        return super().to_bool(obj)
+        return True if _line_that_runs()[2].startswith("assert ") else super().to_bool(obj)
 
 
-def follow(module: nn.Module, opened: Collection[str] = (), given: Collection[str] = ()) -> fx.Graph:
+class _AnsweredTracer(_Tracer):
+    """Decides as the example says."""
+
+    def __init__(self, opened: Collection[str], module: nn.Module, arguments: Mapping[str, Any]) -> None:
+        super().__init__(opened)
+        self.answering = Answering(module, arguments, lambda: "{}:{}: {}".format(*_line_that_runs()))
+
+    def create_node(self, *args: Any, **kwargs: Any) -> fx.Node:
+        node = super().create_node(*args, **kwargs)
+        self.answering.note(node)
+        return node
+
+    def proxy(self, node: fx.Node) -> fx.Proxy:
+        return Seen(node, self)
+
+    def to_bool(self, obj: fx.Proxy) -> bool:
+        return True if _line_that_runs()[2].startswith("assert ") else bool(self.answering.decide("bool", obj))
+
+    def call_module(self, m: nn.Module, forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return forward(*args, **kwargs) if self.answering.running else super().call_module(m, forward, args, kwargs)
+
+    def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Any]) -> Any:
+        return attr_val if self.answering.running else super().getattr(attr, attr_val, parameter_proxy_cache)
+
+
+def _line_that_runs() -> tuple[str, int, str]:
+    """File, number and text of the innermost line that is not torch's or ours; where there is none, of the outermost of all."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_NOT_THEIRS):
+        frame = frame.f_back
+    return frame.f_code.co_filename, frame.f_lineno, linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
+
+
+def follow(module: nn.Module, opened: Collection[str] = (), given: Collection[str] = (), example: Example | None = None) -> fx.Graph:
     """The graph of ``module``.
 
     Args:
         module: any; what is opened must do without decisions that depend on tensors.
         opened: names of submodules to look into.
         given: optional arguments that batches will have.
+        example: of a micro-batch; if there is one, it decides what depends on shapes where torch.fx alone can't follow.
 
     Raises:
-        ValueError: torch.fx can't follow; the message names the line.
+        ValueError: it can't be followed; the message names the line.
 
     Example:
         >>> class Net(nn.Module):
@@ -76,11 +109,36 @@ def follow(module: nn.Module, opened: Collection[str] = (), given: Collection[st
     try:
         graph = _Tracer(opened).trace(module, concrete_args=kept or None)
     except Exception as error:  # whatever forward does with a stand-in that is no tensor
-        raise ValueError(
-            f"torch.fx can't follow the forward of {type(module).__name__}{_into(opened)}: {error}{_where(error)}. Cut at submodules outside of that "
-            "code, cut=[...], or give a list of modules, one for each stage"
-        ) from error
+        if not example:
+            raise ValueError(
+                f"torch.fx can't follow the forward of {type(module).__name__}{_into(opened)}: {error}{_where(error)}. If that depends on shapes alone, "
+                "give an example of a micro-batch, which decides: cut=Balanced(example=(x,)). Or cut at submodules outside of that code, cut=[...], or "
+                "give a list of modules, one for each stage"
+            ) from error
+        graph = _follow_example(module, opened, kept, example)
     _forget(graph)
+    return graph
+
+
+def _follow_example(module: nn.Module, opened: Collection[str], kept: Mapping[str, Any], example: Example) -> fx.Graph:
+    """The same, with decisions as the example says; nothing of its run is left."""
+    buffers = {name: buffer.clone() for name, buffer in module.named_buffers()}
+    try:
+        bound = inspect.signature(module.forward).bind(*example.args, **example.kwargs)
+        bound.apply_defaults()
+        arguments = pytree.tree_map(lambda x: x.clone() if isinstance(x, torch.Tensor) else x, dict(bound.arguments))  # a forward may change them
+        with RandomState().again():
+            graph = _AnsweredTracer(opened, module, {**arguments, **kept}).trace(module, concrete_args=dict(kept) or None)
+    except Exception as error:
+        raise ValueError(
+            f"the forward of {type(module).__name__}{_into(opened)} can't be followed with the example: {error}{_where(error)}. "
+            "Cut at submodules outside of that code, or give a list of modules, one for each stage"
+        ) from error
+    finally:
+        with torch.no_grad():
+            for name, buffer in module.named_buffers():
+                buffer.copy_(buffers[name])
+    forget(graph)
     return graph
 
 

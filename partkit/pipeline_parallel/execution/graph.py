@@ -18,17 +18,19 @@ from typing import Any
 
 from torch import fx, nn
 
+from partkit.pipeline_parallel.execution.deciding import Example
 from partkit.pipeline_parallel.execution.following import follow
 from partkit.pipeline_parallel.execution.piece import Piece
 
 
-def cut_graph(module: nn.Module, places: Sequence[str], given: Collection[str] = ()) -> list[Piece]:
+def cut_graph(module: nn.Module, places: Sequence[str], given: Collection[str] = (), example: Example | None = None) -> list[Piece]:
     """Cut ``module`` where it first calls each of ``places``.
 
     Args:
         module: any; what contains a place must do without decisions that depend on tensors.
         places: names of submodules, at any depth, in the order in which they are called.
         given: optional arguments that batches will have; others that choose what the module does keep their default.
+        example: of a micro-batch; if there is one, it decides what torch.fx alone can't follow.
 
     Raises:
         ValueError: a place is no submodule, is not called, or is called too early; or torch.fx can't follow.
@@ -49,7 +51,7 @@ def cut_graph(module: nn.Module, places: Sequence[str], given: Collection[str] =
         if place not in dict(module.named_modules()) or not place:
             names = ", ".join(name for name, _ in module.named_modules() if name)
             raise ValueError(f"cut={list(places)!r}: there is no submodule {place!r}; there are {names}")
-    graph = follow(module, {name for place in places for name in _around(place)}, given)
+    graph = follow(module, {name for place in places for name in _around(place)}, given, example)
     stage_of = _stages(graph, places)
     crossing = [_crossing(graph, stage_of, stage) for stage in range(1, len(places) + 1)]
     handed: list[list[fx.Node]] = [[], *crossing]

@@ -5,7 +5,7 @@
       head               balanced           embed blocks.0 | blocks.1 | blocks.2 | blocks.3 head
 
 A call that is larger than a fair share makes its stage the slowest, however it is cut around; so it is looked into, as long as
-torch.fx can follow (`partkit.pipeline_parallel.execution.following`). What it can't follow stays whole. Then `balance` finds the best cut.
+torch.fx, or an example, can follow (`partkit.pipeline_parallel.execution.following`). What can't be followed stays whole. Then `balance` finds the best cut.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any, Literal
 from torch import fx, nn
 
 from partkit.pipeline_parallel.balance import balance
+from partkit.pipeline_parallel.execution.deciding import Example
 from partkit.pipeline_parallel.execution.following import follow
 from partkit.pipeline_parallel.execution.weighing import Counts, count, weight_bytes
 
@@ -29,8 +30,9 @@ class Balanced:
     Args:
         by: what to make even: "parameters"; "flops" of a forward, counted on ``example``; or numbers by name of a submodule, as
             `partkit.pipeline_parallel.execution.measure` gives them.
-        example: arguments of one micro-batch; for "flops" and for a cap.
+        example: arguments of one micro-batch; for "flops", for a cap, and for a forward that decides by shapes, as that of ``nn.Transformer`` does.
         keywords: the same by name.
+        at: names of the submodules at which a new stage begins, where nothing is to be found out.
         cap: bytes that a stage may have at most: its parameters twice, for gradients, and what it keeps of the micro-batches in flight.
 
     Example:
@@ -44,6 +46,12 @@ class Balanced:
     example: tuple[Any, ...] = ()
     keywords: Mapping[str, Any] = field(default_factory=dict)
     cap: float = inf
+    at: Sequence[str] = ()
+
+    @property
+    def decides(self) -> Example:
+        """The example, for whoever follows the forward."""
+        return Example(self.example, self.keywords)
 
 
 def places(module: nn.Module, num_stages: int, wanted: Balanced, alive: Sequence[int] = (), given: Collection[str] = ()) -> list[str]:
@@ -69,9 +77,11 @@ def places(module: nn.Module, num_stages: int, wanted: Balanced, alive: Sequence
         >>> places(Net(), 2, Balanced()), places(Net(), 4, Balanced())
         (['body.2'], ['body.1', 'body.2', 'body.3'])
     """
+    if wanted.at:
+        return [str(name) for name in wanted.at]
     counts = None if wanted.by == "parameters" and wanted.cap == inf else _counted(module, wanted)
     cost = _cost(module, wanted.by, counts)
-    names = [name for name, _ in _calls(module, num_stages, cost, given)]
+    names = [name for name, _ in _calls(module, num_stages, cost, given, wanted.decides)]
     fixed = [2.0 * weight_bytes(module.get_submodule(name)) for name in names]
     kept = [counts.kept[name] for name in names] if counts is not None and wanted.cap < inf else None
     starts = balance([cost(name) for name in names], num_stages, memory=fixed, kept=kept, alive=alive or [1] * num_stages, cap=wanted.cap)
@@ -97,11 +107,11 @@ def _cost(module: nn.Module, by: str | Mapping[str, float], counts: Counts | Non
     return lambda name: by[name] if name in by else sum(number for other, number in by.items() if other.startswith(f"{name}."))
 
 
-def _calls(module: nn.Module, num_stages: int, cost: Callable[[str], float], given: Collection[str]) -> list[tuple[str, nn.Module]]:
+def _calls(module: nn.Module, num_stages: int, cost: Callable[[str], float], given: Collection[str], example: Example) -> list[tuple[str, nn.Module]]:
     """The calls between which to cut, in order; opened until none is larger than a fair share, where that is possible."""
     opened: set[str] = set()
     closed: dict[str, str] = {}
-    calls = _first_calls(module, follow(module, opened, given))
+    calls = _first_calls(module, follow(module, opened, given, example))
     while True:
         share = sum(cost(name) for name, _ in calls) / num_stages
         large = [name for name, child in calls if name not in closed and any(child.children()) and (cost(name) > share or len(calls) < num_stages)]
@@ -109,7 +119,7 @@ def _calls(module: nn.Module, num_stages: int, cost: Callable[[str], float], giv
             break
         largest = max(large, key=cost)
         try:
-            inside = _first_calls(module, follow(module, {*opened, largest}, given))
+            inside = _first_calls(module, follow(module, {*opened, largest}, given, example))
         except ValueError as error:
             closed[largest] = str(error)
             continue
