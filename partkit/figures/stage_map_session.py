@@ -175,7 +175,8 @@ class Session:
             raise ValueError(f"balance({by!r}): it is one of {', '.join(MEASURES)}")
         split, number = self.split, MEASURES.index(by)
         alive = peak_microbatches(split.schedule)[: len(split.cut) + 1] if split.schedule is not None and by == "activations" else None
-        return self.set(balance([layer[1 + number] for layer in split.layers], len(split.cut) + 1, scale=alive), by=by)
+        amounts = [(layer.seconds, layer.parameter_bytes, layer.activation_bytes)[number] for layer in split.layers]
+        return self.set(balance(amounts, len(split.cut) + 1, scale=alive), by=by)
 
     def set(self, cut: Sequence[int], gesture: Any = None, *, by: Measure = "time") -> str:
         """Take a cut.

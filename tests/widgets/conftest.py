@@ -13,6 +13,15 @@ from partkit.widgets import showing
 from tests.widgets.fake_display import Display
 from tests.widgets.fake_model import page as html
 
+UNNAMED = """() => {
+    const controls = document.querySelectorAll(".partkit-view :is(button, select, input, textarea, [tabindex], [role=application], [role=slider])");
+    const around = (node) => [...(node.labels ?? [])].map((label) => label.textContent).join("");
+    const name = (node) => node.ariaLabel || around(node) || node.title || (node.localName === "button" ? node.textContent : "");
+    const reached = (node) => node.disabled || node.tabIndex >= 0;
+    return [...controls].filter((node) => !/[\\p{L}]/u.test(name(node)) || !reached(node)).map((node) => node.outerHTML.slice(0, 200));
+}"""
+"""The controls of a page that a screen reader has no word for, or that the keyboard can't reach."""
+
 
 @pytest.fixture
 def display(monkeypatch: pytest.MonkeyPatch) -> Display:
@@ -44,7 +53,8 @@ def chromium_browser() -> Iterator[Browser]:
 def show(chromium_browser: Browser) -> Iterator[Callable[..., Page]]:
     """``show(widget, width=400, style="background: #111", reduced_motion="reduce", ...)``: a page with the widget, painted.
 
-    Further arguments are other values for the widget's synced traits. An error in the page fails the test.
+    Further arguments are other values for the widget's synced traits. An error in the page fails the test, and so does
+    a control in it that has no name or that the keyboard can't reach.
     """
     contexts, errors = [], []
 
@@ -54,6 +64,7 @@ def show(chromium_browser: Browser) -> Iterator[Callable[..., Page]]:
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.set_content(html(widget, style=style, **changes))
         page.wait_for_selector(".pk-over[data-painted]")
+        assert page.evaluate(UNNAMED) == []
         return page
 
     yield open_page

@@ -159,6 +159,12 @@ def test_refusals_and_the_table_are_shown(show: Show, view: StageMap) -> None:
     after(page, lambda: page.click("button[value=t]"))
     assert page.locator(".pk-table tr").count() == 5 and "6 block, 7 head" in page.inner_text(".pk-table")
     assert "bubble" in page.inner_text(".pk-status")
+    page.focus("select")
+    seen = []
+    for _ in range(6):
+        seen.append(page.evaluate("(({ activeElement: node }) => [node.value ?? node.localName, getComputedStyle(node).outlineStyle])(document)"))
+        page.keyboard.press("Tab")
+    assert seen == [["time", "solid"], ["b", "solid"], ["t", "solid"], ["?", "solid"], ["canvas", "solid"], ["body", "none"]]
 
 
 @pytest.mark.parametrize(("width", "style", "colors"), [(400, DARK, ["#4ba3db", "#1fb88d"]), (1200, "", ["#0072b2", "#009e73"])])
