@@ -28,7 +28,7 @@ RECORD = np.dtype(
         ("value", "<f8"),  # of a metric; of a computation: seconds, as stated (seq 0), or floating-point operations (seq 1)
         ("waited", "<f8"),  # when the rank began to stand still for a message; `start` for what nobody waits for
         ("begun", "<i4"),  # of a simulated run: how much its rank had done at `start` and at `end` (`partkit.tracing.replay`)
-        ("done", "<i4"),  # of a live run: for how many microseconds its thread had worked at `end` (`partkit.tracing.recorder`)
+        ("done", "<i4"),  # of a live run: for how many microseconds its thread had worked at `end`, -1 if nobody looked (`partkit.tracing.recorder`)
     ]
 )
 Columns = npt.NDArray[Any]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import deque
@@ -17,6 +18,9 @@ COLUMNS = ("rank", "kind", "start", "end", "peer", "nbytes", "seq", "tag", "span
 """What `Recorder.add` keeps of an event, in this order."""
 CPU_CYCLE = 2**31
 """Microseconds, 36 minutes, after which the count of a thread's work starts again from 0: differences stay right."""
+CPU_SECONDS = 500e-6
+"""Shortest time between two looks at the thread's own clock, which costs as much as all the rest of an event. What was worked between
+two looks is known; how it spreads over the events of so short a time is not, and matters to nobody."""
 TEXT = {"tag", "span", "site", "group"}
 
 
@@ -31,6 +35,14 @@ class Batch(NamedTuple):
     """The same for source lines, which have a table of their own: whoever merges batches may rename them."""
     sights: Sequence[Sight] = ()
     """What the rank held and sent, if it is being recorded; times absolute."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled with its records as bytes: the names of their columns take longer to write than a few events."""
+        return _batch_of, (self.new_strings, self.records.tobytes(), self.new_sites, self.sights)
+
+
+def _batch_of(new_strings: list[str], records: bytes, new_sites: Sequence[str], sights: Sequence[Sight]) -> Batch:
+    return Batch(new_strings, np.frombuffer(records, dtype=RECORD), new_sites, sights)
 
 
 class CpuClock:
@@ -61,13 +73,15 @@ class Recorder:
     Args:
         rank: world rank.
         enabled: a recorder that is not enabled keeps nothing.
-        cpu: of a live rank: how much its thread has worked; asked once an event.
+        cpu: of a live rank: how much its thread has worked; asked at the end of an event, once in `CPU_SECONDS` at most, else -1 is noted.
     """
 
     def __init__(self, rank: int, *, enabled: bool = True, cpu: CpuClock | None = None) -> None:
         self.rank = rank
         self.enabled = enabled
         self._cpu = cpu
+        self._next_look = -math.inf
+        """An event that ends before then leaves the clock alone."""
         self._events: deque[tuple[Any, ...]] = deque()  # append and popleft are atomic: written by one thread, drained by another
         self._sights: deque[Sight] = deque()
         self._strings: dict[str, int] = {"": 0}
@@ -92,8 +106,14 @@ class Recorder:
         if self.enabled:
             if waited is None:
                 waited = start
-            done = 0 if self._cpu is None else self._cpu.read()
+            done = 0 if self._cpu is None else -1 if end < self._next_look else self._look(self._cpu, end)
             self._events.append((self.rank, KIND_CODE[kind], start, end, peer, nbytes, seq, tag, span, site, group, value, waited, done))
+
+    def _look(self, cpu: CpuClock, end: float) -> int:
+        worked = cpu.read()
+        if worked >= 0:  # else it is another thread's
+            self._next_look = end + CPU_SECONDS
+        return worked
 
     def see(self, sight: Sight) -> None:
         """Note what the rank holds; time absolute."""
@@ -120,6 +140,7 @@ class Recorder:
         """Forget events, sights and strings: the next batch starts a new trace."""
         if self._cpu is not None:
             self._cpu.restart()
+            self._next_look = -math.inf
         self._events.clear()
         self._sights.clear()
         self._strings, self._sites = {"": 0}, {"": 0}

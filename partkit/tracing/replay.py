@@ -13,7 +13,7 @@ as a simulated run, and gives the same times as running there, to the last bit.
     wall      the times themselves                                   stated; "cpu", "measured": what lies between messages too
 
 Four live ranks on two cores take turns, so the time between two messages of a rank holds the work of others. The seconds for which
-its own thread had a core do not: "cpu" takes those, noted at the end of each event, spread over the time between messages. They
+its own thread had a core do not: "cpu" takes those, noted at the ends of events, spread over the time between messages. They
 still feel the crowd a little, in the caches. What ``comm.compute`` states counts as stated in each of the three.
 
 What a replay can't know: a program that asks what time it is, or takes whatever message comes first, might have done something
@@ -161,7 +161,7 @@ def _by_time(trace: Trace, rows: Columns, own: npt.NDArray[np.int64], sides: dic
 def _spending(own: Columns, moments: list[_Moment], durations: Durations) -> Callable[[float, float], float]:
     """How much of a rank's time from one moment to another counts.
 
-    CPU seconds are known at the end of each event only. What was used between two such ends is spread evenly over the time between
+    CPU seconds are known at the ends of some events only. What was used between two such ends is spread evenly over the time between
     messages and stated computations that lies between them (``free``).
     """
     if durations == "stated":
