@@ -9,13 +9,10 @@ class Store {
   reset(run, size) { Object.assign(this, { run, size, n: 0, points: new Map() }); }
 
   add(view) {
-    const buffer = view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength);
-    for (let at = 0; at < buffer.byteLength;) {
-      const length = new Uint32Array(buffer, at, 1)[0], head = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, at + 8, length)));
+    blocks(view, (head) => {
       for (const point of head.points) this.points.set([point.operation, point.algorithm, point.ranks, point.nbytes].join(), point);
       this.n += head.n;
-      at += 8 + length;
-    }
+    });
   }
 }
 

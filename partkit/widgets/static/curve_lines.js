@@ -31,11 +31,7 @@ class Store {
   reset(run, size) { Object.assign(this, { run, size, n: 0, names: [], lines: [], shape: "" }); }
 
   add(view) {
-    const buffer = view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength);
-    let at = 0;
-    const take = (type, n) => { const part = new type(buffer, at, n); at += part.byteLength; return part; };
-    while (at < buffer.byteLength) {
-      const size = take(Uint32Array, 2)[0], head = JSON.parse(new TextDecoder().decode(take(Uint8Array, size)));
+    blocks(view, (head, take) => {
       this.lines = head.lines.map(([name, rank, label, first, n]) => {
         const line = (first && this.lines.find((old) => old.name === name && old.rank === rank)) || new Line(name, rank);
         line.put(first, take(Float64Array, n), take(Float64Array, n));
@@ -44,7 +40,7 @@ class Store {
       this.names = head.names;
       this.n += head.n;
       this.shape = JSON.stringify([this.run, this.names, this.lines.map((line) => [line.name, line.label])]);
-    }
+    });
   }
 }
 

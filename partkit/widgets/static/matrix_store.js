@@ -8,13 +8,9 @@ class Store {
   reset(run, size) { Object.assign(this, { run, size, n: 0, rows: max(1, min(size, 512)), fold: ceil(size / 512) || 1, places: [], cells: [], collectives: new Set(), shape: 0 }); }
 
   add(view) {
-    const buffer = view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength);
-    let at = 0;
-    const take = (type, n) => { const part = new type(buffer, at, n); at += part.byteLength; return part; };
-    while (at < buffer.byteLength) {
-      const length = take(Uint32Array, 2)[0], head = JSON.parse(new TextDecoder().decode(take(Uint8Array, length))), n = head.cells;
+    blocks(view, (head, take) => {
+      const n = head.cells;
       const [messages, bytes, place, src, dst] = [Float64Array, Float64Array, Uint32Array, Uint16Array, Uint16Array].map((type) => take(type, n));
-      at += -at & 7;
       this.shape += head.places.length + head.collectives.length;
       this.places.push(...head.places);
       for (const name of head.collectives) this.collectives.add(name);
@@ -24,7 +20,7 @@ class Store {
         if (cell) { cell[0] += messages[i]; cell[1] += bytes[i]; } else cells.set(code, [messages[i], bytes[i]]);
       }
       this.n += head.n;
-    }
+    });
   }
 
   // [group of the chooser, its labels]: what a phase of the run can be, besides everything.

@@ -54,11 +54,7 @@ class Store {
   reset(run, size) { Object.assign(this, { run, size, n: 0, accounts: [], strings: [], shape: "" }); }
 
   add(view) {
-    const buffer = view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength);
-    let at = 0;
-    const take = (type, n) => { const part = new type(buffer, at, n); at += part.byteLength; return part; };
-    while (at < buffer.byteLength) {
-      const size = take(Uint32Array, 2)[0], head = JSON.parse(new TextDecoder().decode(take(Uint8Array, size)));
+    blocks(view, (head, take) => {
       this.strings.push(...head.strings);
       this.accounts = head.accounts.map(([rank, label, first, n, shares]) => {
         const account = (first && this.accounts.find((old) => old.rank === rank)) || new Account(rank);
@@ -66,8 +62,7 @@ class Store {
         return Object.assign(account, { label, shares });
       });
       this.n += head.n;
-      at += -at & 7;
-    }
+    });
     this.shape = JSON.stringify([this.run, this.accounts.map((account) => account.label)]);
   }
 

@@ -5,13 +5,10 @@ class Store {
   reset(run) { Object.assign(this, { run, n: 0, measured: [] }); }
 
   add(view) {
-    const buffer = view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength);
-    for (let at = 0; at < buffer.byteLength;) {
-      const length = new Uint32Array(buffer, at, 1)[0], head = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, at + 8, length)));
+    blocks(view, (head) => {
       this.measured.push(...head.rows);
       this.n += head.n;
-      at += 8 + length;
-    }
+    });
   }
 
   // Bars by row, and what lies between them; the last of a row is what may come next, without an end.
