@@ -22,6 +22,7 @@ from partkit.figures.palette import PAGE, STYLES, ink
 from partkit.figures.units import axis, clock_name, seconds
 from partkit.figures.units import nbytes as in_bytes
 from partkit.tracing import KIND_CODE, KINDS, Columns, Kind, Trace
+from partkit.tracing.memory import PREFIX
 
 WIDTH, GUTTER, TOP, AXIS = 960, 62, 26, 36
 MAX_BARS, MAX_ARROWS, MAX_LABELS, MAX_PATHS, MAX_ROWS, MAX_OUTLINES = 400, 150, 150, 26_000, 64, 100
@@ -83,6 +84,7 @@ def timeline_svg(trace: Trace, outlined: Outline = ()) -> Picture:
         >>> timeline_svg(Trace.from_events([Event(0, "compute", 0.0, 1.0, tag="forward")])).svg[:4]
         '<svg'
     """
+    trace, outlined = _without_memory(trace, outlined)
     layout = _lay_out(trace)
     notes = [f"each row shows {layout.fold} ranks"] if layout.fold > 1 else []
     if len(layout.rows) <= MAX_BARS:
@@ -98,12 +100,25 @@ def timeline_svg(trace: Trace, outlined: Outline = ()) -> Picture:
         f'font-family="sans-serif" font-size="12" fill="{page.edge}">',
         f'<rect width="{WIDTH}" height="{_number(height)}" fill="{page.fill}"/>',
         *_patterns(),
-        *_legend(),
+        *_legend(set(layout.rows["kind"].tolist())),
         *_frame(layout, trace),
         *drawing,
         "</svg>",
     ]
     return Picture("".join(parts), "; ".join(notes))
+
+
+def _without_memory(trace: Trace, outlined: Outline) -> tuple[Trace, Outline]:
+    """Numbers about memory have a picture of their own (`partkit.figures.memory`), and would fill a lane of this one with marks."""
+    about_memory = [number for number, text in enumerate(list(trace.strings)) if text.startswith(PREFIX)]
+    rows = trace.columns
+    kept = (rows["kind"] != KIND_CODE["metric"]) | ~np.isin(rows["tag"], about_memory)
+    if kept.all():
+        return trace, outlined
+    shown = Trace.from_columns(rows[kept], trace.strings, size=trace.size, clock=trace.clock)
+    shown.replayed = trace.replayed
+    number = np.cumsum(kept) - 1
+    return shown, [(int(number[int(row)]), start, end) for row, start, end in outlined]
 
 
 def _lay_out(trace: Trace) -> _Layout:
@@ -151,9 +166,10 @@ def _patterns() -> Iterator[str]:
     yield "</defs>"
 
 
-def _legend() -> Iterator[str]:
+def _legend(held: set[int]) -> Iterator[str]:
+    """The letter and the name of each kind that the trace holds."""
     x = GUTTER
-    for kind in KINDS:
+    for kind in (kind for kind in KINDS if KIND_CODE[kind] in held):
         style = STYLES[kind]
         yield f'<rect x="{x}" y="4" width="18" height="15" fill="url(#{style.letter})" stroke="{style.light.edge}"/>'
         yield f'<text x="{x + 9}" y="15.5" text-anchor="middle" font-size="11" font-weight="600" fill="{ink(style.light.fill)}">{style.letter}</text>'

@@ -50,7 +50,8 @@ class Timeline(LiveView):
         height: of the picture, in pixels; by default it fits the number of ranks.
         title: shown above it.
         clock: in which the run is shown once it is over: "wall", "virtual", "replayed" (live ranks); "virtual", "replayed" (simulated
-            ranks); "planned" (a plan). By default the run's own.
+            ranks); "planned" (a plan). By default the run's own. The picture that is stored with the notebook is in this clock too: what
+            the reader switches to later is on the screen only.
         cluster: for the virtual time of live ranks, and where replays begin; by default the world's own, or else ``pk.clusters.LAPTOP``.
         durations: how long computations of live ranks take in virtual time: "stated", "cpu", "measured"
             (`partkit.tracing.replay`); by default "stated" if the run states any, else "cpu".

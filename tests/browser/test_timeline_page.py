@@ -76,8 +76,23 @@ def test_bars_of_every_kind_and_arrows_are_drawn(show: Show) -> None:
     assert page.locator(".pk-legend").inner_text().split() == ["S", "send", "R", "recv", "C", "compute", "N", "span", "G", "collective", "M", "metric"]
 
 
-def test_a_run_without_messages_has_no_arrows(show: Show) -> None:
-    assert not show(finished(Event(0, "compute", 0, 1))).evaluate(COVER)
+def test_a_run_without_messages_has_no_arrows_and_its_legend_names_what_it_holds(show: Show) -> None:
+    page = show(finished(Event(0, "compute", 0, 1)))
+    assert not page.evaluate(COVER)
+    assert page.locator(".pk-legend").inner_text().split() == ["C", "compute"]
+
+
+def test_numbers_about_memory_are_left_to_their_own_view(show: Show) -> None:
+    told = [Event(0, "metric", n / 10, n / 10, tag="memory: activations", value=n) for n in range(10)]
+    page = show(finished(Event(0, "compute", 0, 1), *told))
+    assert page.locator(".pk-legend").inner_text().split() == ["C", "compute"]
+    with_them = page.evaluate(PIXELS)
+    focus(page)
+    for _ in range(3):
+        page.keyboard.press("n")
+        settle(page)
+    expect(page.locator(".pk-info")).to_contain_text("compute")
+    assert show(finished(Event(0, "compute", 0, 1))).evaluate(PIXELS) == with_them
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import re
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 from partkit.figures.bundle import numbers_bundle, timeline, timeline_bundle
@@ -129,3 +130,15 @@ def test_the_numbers_alone() -> None:
     bundle = numbers_bundle(training(3), title="Ring")
     assert "<img" not in bundle["text/html"] and "<b>Ring</b> 3 ranks" in bundle["text/html"]
     assert timeline(training(3), "Ring").bundle["text/plain"].startswith(bundle["text/plain"] + "\nWhere the time of each rank went")
+
+
+def test_the_legend_names_what_the_trace_holds_and_numbers_about_memory_are_no_marks() -> None:
+    events = [Event(0, "compute", 0.0, 1.0, tag="forward"), Event(1, "send", 1.0, 2.0, peer=0), Event(0, "recv", 1.0, 2.0, peer=1)]
+    told = [Event(0, "metric", n / 10, n / 10, tag="memory: activations", value=n) for n in range(10)]
+    plain, with_memory = Trace.from_events(events), Trace.from_events([*told, *events])
+    path = [[row, 1.0, 2.0] for row in np.flatnonzero(with_memory.columns["rank"] == 1).tolist()]
+    same = [[row, 1.0, 2.0] for row in np.flatnonzero(plain.columns["rank"] == 1).tolist()]
+    assert timeline_svg(with_memory, path) == timeline_svg(plain, same)
+    svg = timeline_svg(plain).svg
+    assert all(f">{kind}</text>" in svg for kind in ("compute", "send", "recv")) and ">metric</text>" not in svg
+    assert ">metric</text>" in timeline_svg(Trace.from_events([*events, Event(0, "metric", 1.0, 1.0, tag="loss", value=2.0)])).svg

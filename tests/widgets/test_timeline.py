@@ -354,6 +354,7 @@ def test_a_live_run_is_shown_in_virtual_time_and_back_in_its_own() -> None:
     assert timeline.trace.makespan == 3.0 and timeline.meta["clock"] == "virtual time (replayed: there, stated durations)"
     assert "3 s in this clock, 9 s on the wall clock" in timeline.meta["note"]
     assert decode(timeline.snapshot).length.tolist() == [1.0, 1.0, 2.0, 1.0]
+    assert "virtual time (replayed: there" in timeline._picture()["text/plain"]  # what is stored
     virtual = timeline.meta["run"]
     timeline.set_state({"clock": "wall"})  # as a browser does
     assert timeline.trace.makespan == 9.0 and timeline.meta["clock"] == "wall clock" and timeline.meta["run"] != virtual

@@ -65,10 +65,10 @@ function bars(v, from, to) {
   const wide = ORDER.map(() => []), thin = ORDER.map(() => []), runs = [], ys = [];
   for (let i = from; i < to; i++) {
     const a = (start[i] - t0) * k, w = length[i] * k, kind = kinds[detail[i]];
-    if (a >= W || a + w < 0) continue;
+    if (a >= W || a + w < 0 || kind === HIDDEN) continue;
     const at = (ys[place[i]] ??= y(v, place[i]));
     if (at[0] + at[1] <= 0 || at[0] >= tall) continue;
-    if (w >= 1 || kind === 5) { wide[kind].push(i); continue; }
+    if (w >= 1 || kind === METRIC) { wide[kind].push(i); continue; }
     const pixel = max(0, at[0] | 0) * W + max(0, a | 0);
     if (mark[pixel] & (1 << kind)) { v.merged = true; continue; }
     mark[pixel] |= 1 << kind;
@@ -89,7 +89,7 @@ function bars(v, from, to) {
 
 function box(v, i) {
   const [top, tall] = y(v, v.store.place[i]), left = max(GUTTER - 5, x(v, v.store.start[i])), right = min(v.width, x(v, v.store.end(i)));
-  return [left, top, max(v.store.row(i).kind === 5 ? 3 : 1, right - left), max(1, tall - 1)];
+  return [left, top, max(v.store.row(i).kind === METRIC ? 3 : 1, right - left), max(1, tall - 1)];
 }
 
 function bar(v, c, i, paint) {

@@ -1,5 +1,5 @@
 // All events of a run as typed arrays, read from the blocks that partkit/figures/encoding.py writes. One store per model.
-const LANES = 16, SEND = 0, RECV = 1, COLUMNS = ["kind", "tag", "span", "site", "group", "nbytes", "hop"];
+const LANES = 16, SEND = 0, RECV = 1, METRIC = 5, HIDDEN = 6, COLUMNS = ["kind", "tag", "span", "site", "group", "nbytes", "hop"];
 const bytes = (n) => { const p = n < 1000 ? 0 : floor(log10(n) / 3); return p ? `${three(n / 1000 ** p)} ${"kMGTP"[p - 1]}B` : words(n, "byte"); };
 
 class Store {
@@ -7,7 +7,7 @@ class Store {
 
   // `whole`: of how many events those that come are a sketch (partkit/figures/sketch.py); 0 if they are all there is.
   reset(run, size, whole = 0) {
-    assign(this, { run, size, whole, loads: (this.loads ?? 0) + 1, n: 0, paired: 0, begin: 0, last: 0, lanes: 0, strings: [], details: [], sends: [], odd: new Map(), values: new Map(), channels: {}, sides: new Map(), kind: new Uint8Array(65536) });
+    assign(this, { run, size, whole, loads: (this.loads ?? 0) + 1, n: 0, paired: 0, begin: 0, last: 0, lanes: 0, held: 0, strings: [], details: [], sends: [], odd: new Map(), values: new Map(), channels: {}, sides: new Map(), kind: new Uint8Array(65536) });
     this.start = new Float64Array(0);
     this.length = new Float32Array(0);
     this.place = this.detail = new Uint16Array(0); // rank * LANES + lane; row of details
@@ -30,14 +30,16 @@ class Store {
       for (const [i, seq] of head.seq) this.odd.set(i, seq);
       for (const [i, value] of head.values) this.values.set(i, value);
       this.n += n;
-      let { begin, last, lanes } = this;
+      let { begin, last, lanes, held } = this;
       for (let i = 0; i < n; i++) {
         const t = (this.start[first + i] = head.base + start[i]);
         last = max(last, t + length[i]);
         begin = min(begin, t);
-        lanes |= 1 << place[i] % LANES;
+        const kind = this.kind[this.detail[first + i]];
+        held |= 1 << kind;
+        if (kind !== HIDDEN) lanes |= 1 << place[i] % LANES;
       }
-      assign(this, { begin, last, lanes });
+      assign(this, { begin, last, lanes, held }); // lanes and kinds that have events: bit by bit
       at += -at & 7;
     }
   }
@@ -46,7 +48,8 @@ class Store {
     for (let i = 0; i < rows.length; i += COLUMNS.length) {
       const row = Object.fromEntries(COLUMNS.map((name, k) => [name, rows[i + k]]));
       for (const name of COLUMNS.slice(1, 5)) row[name + "Text"] = this.strings[row[name]] ?? "";
-      this.kind[this.details.length] = row.kind;
+      // Numbers about memory have a view of their own, and would fill a lane of this one with marks.
+      this.kind[this.details.length] = row.kind === METRIC && row.tagText.startsWith("memory: ") ? HIDDEN : row.kind;
       this.details.push(row);
     }
   }
@@ -59,6 +62,7 @@ class Store {
     }
   }
 
+  hidden(i) { return this.kind[this.detail[i]] === HIDDEN; }
   rank(i) { return (this.place[i] / LANES) | 0; }
   end(i) { return this.start[i] + this.length[i]; }
   row(i) { return this.details[this.detail[i]]; }

@@ -18,6 +18,7 @@ class View {
     this.root.innerHTML = this.model.get("look").html;
     for (const node of this.root.querySelectorAll("[data-part]")) this[node.dataset.part] = node;
     for (const node of this.root.querySelectorAll("button")) node.onclick = () => { this.act(node.value); this.over.focus({ preventScroll: true }); };
+    this.chips = this.root.querySelectorAll(".pk-legend > span"); // by kind
     this.choices = [...this.root.querySelectorAll("[data-trait]")]; // what sets a trait, to which Python answers
     for (const node of this.choices) { node.oninput = () => this.put(node.dataset.trait, node.value); node.onkeydown = (e) => e.stopPropagation(); }
   }
@@ -112,6 +113,7 @@ class View {
   say() {
     const { store: s, meta: m, model } = this, answers = model.get("answers"), chosen = this.selected < 0 ? "" : dots(...s.describe(this.selected, this.paints), answers[this.selected]);
     for (const node of this.choices) this.root.dataset[node.dataset.trait] = node.value = model.get(node.dataset.trait);
+    this.chips.forEach((chip, kind) => { chip.hidden = !(s.held & (1 << kind)); });
     this.critical.ariaPressed = model.get("critical_path");
     this.reason.textContent = answers[this.hover] ?? "";
     const text = dots(words(s.size, "rank"), words(s.whole || s.n, "event"), s.whole ? "details to follow" : words(s.sends.length, "message"), m.live ? "running" : "finished", m.note);
@@ -151,7 +153,7 @@ class View {
   nearest(rank, fits) {
     const s = this.store, at = s.start[this.selected] ?? 0;
     let best = -1;
-    for (let i = 0; i < s.n && !s.whole; i++) if (s.rank(i) === rank && fits(i) && (best < 0 || abs(s.start[i] - at) < abs(s.start[best] - at))) best = i;
+    for (let i = 0; i < s.n && !s.whole; i++) if (s.rank(i) === rank && fits(i) && !s.hidden(i) && (best < 0 || abs(s.start[i] - at) < abs(s.start[best] - at))) best = i;
     if (best >= 0) this.select(best);
   }
 
@@ -208,7 +210,7 @@ class View {
     const s = this.store, slack = 3 * this.span / this.plot, t = this.time({ offsetX }), rank = floor(this.r0 + offsetY / rowTall(this));
     let best = -1;
     for (let i = 0; i < s.n && !s.whole; i++) { // of a sketch's events nothing is known but their places
-      if (s.rank(i) !== rank || s.start[i] > t + slack || s.end(i) < t - slack) continue;
+      if (s.rank(i) !== rank || s.hidden(i) || s.start[i] > t + slack || s.end(i) < t - slack) continue;
       const [top, tall] = y(this, s.place[i]);
       if (offsetY >= top - 1 && offsetY <= top + tall && (best < 0 || s.length[i] < s.length[best])) best = i;
     }
@@ -231,7 +233,7 @@ class View {
   // The table twin: the events in view.
   fill() {
     const s = this.store, rows = [];
-    for (let i = 0; i < s.n && !s.whole; i++) if (s.start[i] <= this.t0 + this.span && s.end(i) >= this.t0) rows.push(i);
+    for (let i = 0; i < s.n && !s.whole; i++) if (!s.hidden(i) && s.start[i] <= this.t0 + this.span && s.end(i) >= this.t0) rows.push(i);
     const shown = rows.sort((a, b) => s.start[a] - s.start[b] || s.rank(a) - s.rank(b)).slice(0, MAX_ROWS), table = make("table");
     make("caption", table, `${words(rows.length, "event")} in view, ${shown.length} shown`);
     const line = (cells, tag) => { const tr = make("tr", table); for (const cell of cells) make(tag, tr, cell); return tr; };
