@@ -42,8 +42,8 @@ class Rehearsal:
 
     @property
     def live(self) -> bool:
-        """Whether a run goes on after it was started."""
-        return hasattr(self._world, "start")
+        """Whether the ranks are live: a run takes time, and goes on after it was started."""
+        return self._world is not None and self._world.trace.clock == "wall"
 
     def fits(self, board: Board) -> bool:
         """Whether there is a world of as many ranks."""
