@@ -119,7 +119,7 @@ class MessageStepper(LiveView):
         """
         from partkit.recording import run_held
 
-        if not hasattr(world, "start"):
+        if not hasattr(world, "start") or world.trace.clock != "wall":
             raise TypeError(f"MessageStepper.pause(world={world!r}): only ranks of a live world (pk.World) can wait for a reader; use MessageStepper.record")
         run = world.start(run_held, fn, args, kwargs)
         if is_static():

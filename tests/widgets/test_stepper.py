@@ -16,6 +16,7 @@ from partkit.mesh import Mesh
 from partkit.tracing import Trace
 from partkit.widgets.showing import WIDGET
 from partkit.widgets.stepper import MessageStepper
+from partkit.worlds.simulated import SimulatedWorld
 from tests.browser.pixels import count, find, picture
 from tests.widgets.fake_display import Display
 from tests.widgets.recorded import held, ring
@@ -55,6 +56,7 @@ def holding(trace: Trace) -> MessageStepper:
         (lambda: MessageStepper(ring(), unit="step"), ValueError, r"""unit='step'\): unit is "message" or "round\""""),  # type: ignore[arg-type]
         (lambda: MessageStepper(ring(), mesh=Mesh(dp=3, tp=2)), ValueError, "this mesh has 6 ranks, the run 4"),
         (lambda: MessageStepper.pause(ring(), print), TypeError, r"only ranks of a live world \(pk.World\) can wait"),
+        (lambda: MessageStepper.pause(SimulatedWorld(2), print), TypeError, r"only ranks of a live world \(pk.World\) can wait"),
         (lambda: MessageStepper(ring(), height=3), ValueError, r"MessageStepper\(height=3\): height is a number of pixels from 40"),
     ],
 )
