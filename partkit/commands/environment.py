@@ -26,6 +26,9 @@ from partkit.commands.progress import quietly, surely, tail
 
 PIP = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1", "PIP_ROOT_USER_ACTION": "ignore"}
 STAMP = "partkit.json"
+COMPILE = """import compileall, re, sysconfig
+compileall.compile_dir(sysconfig.get_path("purelib"), quiet=2, rx=re.compile(r"[/\\\\]tests?[/\\\\]"), workers=0)"""
+"""On all cores, without the packages' own tests."""
 FILLED = "PARTKIT_JUST_FILLED"
 """Set for the second start, so that a set-up that does not help cannot go round in circles."""
 BRINGS = {None: frozenset[str](), "notebook": frozenset({"notebook"}), "dev": frozenset({"notebook", "dev"})}
@@ -183,7 +186,8 @@ def fill(python: Path, root: Path, extra: str | None, *, cuda: bool) -> None:
     torch_build.install(str(python), cuda=cuda)
     what = f"{root}[{extra}]" if extra else str(root)
     title = f"installing partkit and its packages{f' ({extra})' if extra else ''}"
-    surely(title, [str(python), "-m", "pip", "install", "--progress-bar", "off", "--editable", what])
+    surely(title, [str(python), *torch_build.PIP_INSTALL, "--editable", what])
+    quietly("compiling them", [str(python), "-c", COMPILE])  # what does not compile is a template or a test: nobody imports it
 
 
 def ask_nothing(venv: Path) -> None:

@@ -36,6 +36,8 @@ HELP = f"""There is no CPU build of torch {TORCH} to be had here, and the CUDA b
     --here                              use the environment of this Python, and its torch
 What was tried:
 """
+PIP_INSTALL = ("-m", "pip", "install", "--progress-bar", "off", "--no-compile")
+"""pip compiles on one core, file after file: two thirds of its work. `partkit.commands.environment.fill` does it on all."""
 
 
 def install(python: str, *, cuda: bool) -> None:
@@ -50,7 +52,7 @@ def install(python: str, *, cuda: bool) -> None:
     """
     if usable(_present(python)):
         return
-    pip = [python, "-m", "pip", "install", "--progress-bar", "off"]
+    pip = [python, *PIP_INSTALL]
     if cuda:
         surely("installing torch, the build that pip chooses", [*pip, f"torch>={OLDEST[0]}.{OLDEST[1]},<{TOO_NEW[0]}"])
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import NoReturn
@@ -153,3 +154,12 @@ def test_an_environment_that_does_not_run_is_made_anew(tmp_path: Path) -> None:
     environment.interpreter(tmp_path).parent.mkdir()
     environment.interpreter(tmp_path).symlink_to(tmp_path / "a-python-that-was-removed")
     assert not environment.works(tmp_path)
+
+
+def test_all_that_was_installed_is_compiled_but_for_tests_and_what_cannot_be(tmp_path: Path) -> None:
+    for name in ("package/module.py", "package/tests/test_module.py", "package/template.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("{{ name }}(" if name.endswith("template.py") else "x = 1\n", encoding="utf-8")
+    elsewhere = f"import sysconfig\nsysconfig.get_path = lambda name: {str(tmp_path)!r}\n"
+    subprocess.run([sys.executable, "-c", elsewhere + environment.COMPILE], check=True)
+    assert [path.name.partition(".")[0] for path in tmp_path.rglob("*.pyc")] == ["module"]

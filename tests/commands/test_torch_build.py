@@ -77,7 +77,7 @@ def test_nothing_is_installed_over_a_usable_torch(monkeypatch: pytest.MonkeyPatc
 
 def test_a_cpu_build_from_where_pip_looks_anyway_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = install(monkeypatch, Pip(succeeds="+cpu"), present="2.4.0")
-    assert asked == [f"install --progress-bar off torch=={torch_build.TORCH}+cpu"]
+    assert asked == [f"install --progress-bar off --no-compile torch=={torch_build.TORCH}+cpu"]
 
 
 def test_then_the_index_of_cpu_builds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +88,7 @@ def test_then_the_index_of_cpu_builds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_then_the_plain_one_if_its_report_is_free_of_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = install(monkeypatch, Pip(), unlabelled=True)
-    assert asked[-1] == f"install --progress-bar off torch=={torch_build.TORCH}"
+    assert asked[-1] == f"install --progress-bar off --no-compile torch=={torch_build.TORCH}"
 
 
 @pytest.mark.parametrize("unlabelled", [False, True])
@@ -100,7 +100,7 @@ def test_without_any_cpu_build_it_refuses_and_says_what_helps(monkeypatch: pytes
 
 
 def test_cuda_is_installed_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert install(monkeypatch, Pip(), cuda=True) == ["install --progress-bar off torch>=2.9,<3"]
+    assert install(monkeypatch, Pip(), cuda=True) == ["install --progress-bar off --no-compile torch>=2.9,<3"]
 
 
 def test_the_range_is_that_of_the_project() -> None:
