@@ -1,4 +1,4 @@
-"""Notebooks 05 and 06 as their readers meet them: a guess is typed, a schedule is chosen, built, refused and run, an exercise is solved."""
+"""Notebooks 05 and 06 as their readers meet them: a cut is moved, a guess is typed, a schedule is chosen, built, refused and run, an exercise is solved."""
 
 from __future__ import annotations
 
@@ -32,9 +32,18 @@ def studio_in(course: Course, words: str) -> Locator:
     return studio
 
 
-def test_05_a_guess_and_the_studio_on_live_ranks(opened: Opened) -> None:
+def test_05_a_cut_a_guess_and_the_studio_on_live_ranks(opened: Opened) -> None:
     course = opened(FIRST)
-    course.run_cells("%load_ext", "%ranks 4", "idle = pk.Prediction")
+    course.run_cells("%load_ext", "letters = torch.tensor", "model = make_model()", "pk.StageMap(")
+    stages = course.output("pk.StageMap(").locator(".partkit-stages")
+    stages.locator(".pk-over").focus()
+    course.page.keyboard.press("ArrowRight")
+    expect(stages.locator(".pk-info")).to_contain_text("stage 1 begins at 3 Block: slowest is rank 0")
+    assert course.ask("print(stage_map.cut)") == "[3, 4, 6]"
+    stages.get_by_role("button", name="Undo").click()
+    expect(stages.locator(".pk-status")).to_contain_text("rank 1 is the slowest")
+
+    course.run_cells("%ranks 4", "idle = pk.Prediction")
     course.guess("idle = pk.Prediction", 60)
     course.run_cells("naive = pp.gpipe", "idle.reveal")
     expect(course.output("idle.reveal")).to_contain_text("75 %")
