@@ -20,3 +20,8 @@ def read(name: str) -> str:
 def script(*names: str) -> str:
     """JavaScript files joined into one module: a name at the top of one of them is known in those after it."""
     return "\n".join(read(name) for name in names)
+
+
+def elements(name: str) -> str:
+    """The elements of a view: a file in ``static/``, with the picture, what is pointed at and the status where it says ``<!-- panel -->``."""
+    return read(name).replace("<!-- panel -->\n", read("panel.html"))

@@ -17,7 +17,7 @@ import traitlets
 from partkit.figures.comm_matrix import EVERYTHING, MatrixEncoder, Unit, measure
 from partkit.figures.comm_matrix_picture import LEVELS, bundle
 from partkit.figures.palette import amounts, ink
-from partkit.widgets.assets import read, script
+from partkit.widgets.assets import elements, read, script
 from partkit.widgets.feed import Feed
 from partkit.widgets.live import LiveView
 from partkit.widgets.showing import Bundle
@@ -69,7 +69,7 @@ class CommMatrix(LiveView):
         if feed.finished and not feed.endless:
             _check_phase(feed, phase)
         colors = {theme: amounts(theme, LEVELS) for theme in ("light", "dark")}
-        look = {**colors, **{f"{theme}_ink": [ink(color) for color in own] for theme, own in colors.items()}, "html": read("matrix.html")}
+        look = {**colors, **{f"{theme}_ink": [ink(color) for color in own] for theme, own in colors.items()}, "html": elements("matrix.html")}
         super().__init__(feed, look, title=title, height=height, unit=unit, phase=phase, log=log)
 
     @traitlets.validate("unit")

@@ -18,7 +18,7 @@ import traitlets
 from partkit.figures.curve import CurveEncoder
 from partkit.figures.curve_picture import SHAPES, XAxis, bundle
 from partkit.figures.palette import LINES, MARKERS
-from partkit.widgets.assets import read, script
+from partkit.widgets.assets import elements, read, script
 from partkit.widgets.feed import Feed
 from partkit.widgets.live import LiveView
 from partkit.widgets.showing import Bundle
@@ -67,7 +67,7 @@ class Curve(LiveView):
                 raise TypeError(f"Curve(..., {name!r}): the name of a metric is a string, as in comm.log; this is a {type(name).__name__}")
         self._names = names
         feed = Feed(source, "Curve", partial(CurveEncoder, names=names))
-        look = {"colors": LINES, "markers": [SHAPES[name] for name in MARKERS], "html": read("curve.html")}
+        look = {"colors": LINES, "markers": [SHAPES[name] for name in MARKERS], "html": elements("curve.html")}
         super().__init__(feed, look, title=title, height=height, x=x, log=log)
 
     @traitlets.validate("x")

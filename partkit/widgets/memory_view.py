@@ -18,7 +18,7 @@ import traitlets
 from partkit.figures.memory import MemoryEncoder
 from partkit.figures.memory_panels import LOOKS, NOTHING, XAxis
 from partkit.figures.memory_picture import bundle
-from partkit.widgets.assets import read, script
+from partkit.widgets.assets import elements, read, script
 from partkit.widgets.feed import Feed
 from partkit.widgets.live import LiveView
 from partkit.widgets.showing import Bundle
@@ -62,7 +62,7 @@ class MemoryView(LiveView):
 
     def __init__(self, source: Any, *, x: XAxis = "seconds", height: int | None = None, title: str = "") -> None:
         uses = [{"name": use, "light": look.light, "dark": look.dark, "hatch": look.hatch} for use, look in LOOKS.items()]
-        look = {"uses": uses, "nothing": NOTHING, "html": read("memory.html")}
+        look = {"uses": uses, "nothing": NOTHING, "html": elements("memory.html")}
         super().__init__(Feed(source, "MemoryView", MemoryEncoder), look, title=title, height=height, x=x)
 
     @traitlets.validate("x")
