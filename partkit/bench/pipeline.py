@@ -14,7 +14,7 @@ from typing import Any
 
 from partkit.bench._measure import Claim, done, options, progress
 from partkit.bench.pipeline_steps import QUICK_SIZES as QUICK_STEPS
-from partkit.bench.pipeline_steps import SCHEDULES
+from partkit.bench.pipeline_steps import SCHEDULES, keep_to_cores
 from partkit.bench.pipeline_steps import SIZES as STEPS
 from partkit.bench.pipeline_steps import row as step_row
 from partkit.cluster import Link
@@ -45,6 +45,7 @@ def run(argv: Sequence[str]) -> dict[str, Any]:
 def steps_on(ranks: int, *, quick: bool) -> list[dict[str, Any]]:
     """The lines of the table of steps for so many live ranks."""
     with World(ranks, trace=False) as world:
+        world.run(keep_to_cores)
         found = []
         for name in SCHEDULES:
             for size in QUICK_STEPS if quick else STEPS:

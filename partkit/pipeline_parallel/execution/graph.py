@@ -9,6 +9,12 @@
 Only modules that contain a place of the cut are looked into (`partkit.pipeline_parallel.execution.following`). A stage gets the calls up
 to the next place, and hands over what later stages need: what skips a stage passes through it. Arguments of the batch are not handed
 over: every rank has them.
+
+Why what skips a stage is not sent straight to where it is needed: the schedule says which messages there are, and it is made before anybody
+knows the model; a message from stage 0 to stage 2 would be one more in every list, with its own place among the messages of its channel.
+Passing through costs its bytes once more for each stage that it skips, at a time when a message is on its way there anyway, so no latency
+where there is one tensor already; and the gradient of what has several users is summed on its way back, stage by stage, where a straight
+way would have each of them sent to the stage that made it, and kept there until all have come.
 """
 
 from __future__ import annotations
