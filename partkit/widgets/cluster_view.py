@@ -67,7 +67,7 @@ class ClusterView(LiveView):
         >>> view.close()
     """
 
-    _esm = script("common.js", "cluster_store.js", "cluster.js", "model.js")
+    _esm = script("common.js", "furnish.js", "cluster_store.js", "cluster.js", "model.js")
     _css = read("view.css") + read("cluster.css")
 
     chart = traitlets.Dict().tag(sync=True)

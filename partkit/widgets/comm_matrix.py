@@ -57,7 +57,7 @@ class CommMatrix(LiveView):
         >>> matrix.close()
     """
 
-    _esm = script("common.js", "blocks.js", "matrix_store.js", "matrix.js", "model.js")
+    _esm = script("common.js", "furnish.js", "blocks.js", "matrix_store.js", "matrix.js", "model.js")
     _css = read("view.css")
 
     unit = traitlets.Unicode("bytes").tag(sync=True)

@@ -69,7 +69,7 @@ class CostExplorer(LiveView):
         >>> explorer.close()
     """
 
-    _esm = script("common.js", "blocks.js", "cost_store.js", "cost.js", "model.js")
+    _esm = script("common.js", "furnish.js", "blocks.js", "cost_store.js", "cost.js", "model.js")
     _css = read("view.css")
 
     operation = traitlets.Unicode("all_reduce").tag(sync=True)

@@ -55,7 +55,7 @@ class Curve(LiveView):
         >>> curve.close()
     """
 
-    _esm = script("common.js", "blocks.js", "placing.js", "curve_lines.js", "curve_panel.js", "curve.js", "model.js")
+    _esm = script("common.js", "furnish.js", "blocks.js", "placing.js", "curve_lines.js", "curve_panel.js", "curve.js", "model.js")
     _css = read("view.css")
 
     x = traitlets.Unicode("step").tag(sync=True)

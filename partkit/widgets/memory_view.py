@@ -55,7 +55,7 @@ class MemoryView(LiveView):
         >>> view.close()
     """
 
-    _esm = script("common.js", "blocks.js", "placing.js", "memory_store.js", "memory_paint.js", "memory.js", "model.js")
+    _esm = script("common.js", "furnish.js", "blocks.js", "placing.js", "memory_store.js", "memory_paint.js", "memory.js", "model.js")
     _css = read("view.css")
 
     x = traitlets.Unicode("seconds").tag(sync=True)

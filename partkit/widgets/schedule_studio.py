@@ -68,7 +68,7 @@ class ScheduleStudio(LiveView):
         >>> studio.close()
     """
 
-    _esm = script("common.js", "blocks.js", "studio_store.js", "studio_paint.js", "studio.js", "model.js")
+    _esm = script("common.js", "furnish.js", "blocks.js", "studio_store.js", "studio_paint.js", "studio.js", "model.js")
     _css = read("view.css") + read("studio.css")
 
     chart = traitlets.Dict().tag(sync=True)

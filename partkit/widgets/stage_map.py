@@ -64,7 +64,7 @@ class StageMap(LiveView):
         >>> stage_map.close()
     """
 
-    _esm = script("common.js", "stage_store.js", "stage_paint.js", "stage.js", "model.js")
+    _esm = script("common.js", "furnish.js", "stage_store.js", "stage_paint.js", "stage.js", "model.js")
     _css = read("view.css") + read("stage.css")
 
     measure = traitlets.Unicode("time").tag(sync=True)

@@ -60,7 +60,7 @@ class MessageStepper(LiveView):
         >>> stepper.close()
     """
 
-    _esm = script("common.js", "stepper_store.js", "stepper_paint.js", "stepper.js", "model.js")
+    _esm = script("common.js", "furnish.js", "stepper_store.js", "stepper_paint.js", "stepper.js", "model.js")
     _css = read("view.css") + read("stepper.css")
 
     position = traitlets.Int(0).tag(sync=True)

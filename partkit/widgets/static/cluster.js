@@ -5,15 +5,9 @@ class View {
   // `seen` is called once the element is on a page: before, it has neither size nor style.
   constructor(store, model, el, seen) {
     Object.assign(this, { store, model, seen, frame: 0, frames: 0, drawn: {} });
-    this.root = make("div", el, "", "partkit-view partkit-cluster");
-    this.root.innerHTML = model.get("look").html;
-    for (const node of this.root.querySelectorAll("[data-part]")) this[node.dataset.part] = node;
-    for (const node of this.root.querySelectorAll("button")) node.onclick = () => { this.act(node.value); this.over.focus({ preventScroll: true }); };
+    furnish(this, el, "partkit-cluster");
     for (const node of this.root.querySelectorAll("select")) node.onkeydown = (e) => e.stopPropagation();
-    this.sizes = new ResizeObserver(() => { if (this.ready) this.schedule(); else { this.restyle(); this.seen?.(); } });
-    this.sizes.observe(this.stage);
-    this.themes = new MutationObserver(() => this.restyle());
-    for (const node of [document.body, document.documentElement]) this.themes.observe(node, { attributes: true });
+    follow(this, () => this.ready, () => this.schedule());
     this.changed = () => this.schedule();
     for (const name of TRAITS) model.on(`change:${name}`, this.changed);
     this.over.onkeydown = (e) => this.keydown(e);

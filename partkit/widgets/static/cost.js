@@ -6,10 +6,7 @@ class View {
   // `seen` is called once the element is on a page: before, it has neither size nor style.
   constructor(store, model, el, seen) {
     Object.assign(this, { store, model, seen, hover: null, frame: 0, frames: 0 });
-    this.root = make("div", el, "", "partkit-view partkit-cost");
-    this.root.innerHTML = model.get("look").html;
-    for (const node of this.root.querySelectorAll("[data-part]")) this[node.dataset.part] = node;
-    for (const node of this.root.querySelectorAll("button")) node.onclick = () => { this.act(node.value); this.over.focus({ preventScroll: true }); };
+    furnish(this, el, "partkit-cost");
     this.controls = SLIDERS.map((one) => new Slider(this, one));
     for (const name of model.get("look").operations) make("option", this.operations, name);
     this.listen();
@@ -19,10 +16,7 @@ class View {
   get found() { return this.model.get("chart"); }
 
   listen() {
-    this.sizes = new ResizeObserver(() => { if (this.ink) this.schedule(); else { this.restyle(); this.seen?.(); } });
-    this.sizes.observe(this.stage);
-    this.themes = new MutationObserver(() => this.restyle());
-    for (const node of [document.body, document.documentElement]) this.themes.observe(node, { attributes: true });
+    follow(this, () => this.ink, () => this.schedule());
     this.switched = () => this.schedule();
     for (const name of TRAITS) this.model.on(`change:${name}`, this.switched);
     for (const name of ["keydown", "pointerdown", "pointermove", "pointerleave"]) this.over[`on${name}`] = (e) => this[name](e);

@@ -7,10 +7,7 @@ class View {
   // `seen` is called once the element is on a page: before, it has neither size nor style.
   constructor(store, model, el, seen) {
     Object.assign(this, { store, model, seen, drawn: false, hover: null, kept: null, frame: 0, frames: 0, filled: 0, panels: [] });
-    this.root = make("div", el, "", "partkit-view partkit-curve");
-    this.root.innerHTML = model.get("look").html;
-    for (const node of this.root.querySelectorAll("[data-part]")) this[node.dataset.part] = node;
-    for (const node of this.root.querySelectorAll("button")) node.onclick = () => { this.act(node.value); this.over.focus({ preventScroll: true }); };
+    furnish(this, el, "partkit-curve");
     this.listen();
   }
 
@@ -18,10 +15,7 @@ class View {
   get axis() { return this.model.get("x"); }
 
   listen() {
-    this.sizes = new ResizeObserver(() => { if (this.colors) this.resize(); else { this.restyle(); this.seen?.(); } });
-    this.sizes.observe(this.stage);
-    this.themes = new MutationObserver(() => this.restyle());
-    for (const node of [document.body, document.documentElement]) this.themes.observe(node, { attributes: true });
+    follow(this, () => this.colors, () => this.resize());
     this.calm = matchMedia("(prefers-reduced-motion)");
     this.switched = () => this.redraw();
     for (const name of ["log", "x"]) this.model.on(`change:${name}`, this.switched);

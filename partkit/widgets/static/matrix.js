@@ -6,20 +6,14 @@ class View {
   // `seen` is called once the element is on a page: before, it has neither size nor style.
   constructor(store, model, el, seen) {
     Object.assign(this, { store, model, seen, hover: -1, kept: -1, frame: 0, frames: 0, cost: 0 });
-    this.root = make("div", el, "", "partkit-view partkit-matrix");
-    this.root.innerHTML = model.get("look").html;
-    for (const node of this.root.querySelectorAll("[data-part]")) this[node.dataset.part] = node;
-    for (const node of this.root.querySelectorAll("button")) node.onclick = () => { this.act(node.value); this.over.focus({ preventScroll: true }); };
+    furnish(this, el, "partkit-matrix");
     this.listen();
   }
 
   get meta() { return this.model.get("meta"); }
 
   listen() {
-    this.sizes = new ResizeObserver(() => { if (this.colors) this.schedule(); else { this.restyle(); this.seen?.(); } });
-    this.sizes.observe(this.stage);
-    this.themes = new MutationObserver(() => this.restyle());
-    for (const node of [document.body, document.documentElement]) this.themes.observe(node, { attributes: true });
+    follow(this, () => this.colors, () => this.schedule());
     this.switched = () => this.schedule();
     for (const name of ["unit", "phase", "log"]) this.model.on(`change:${name}`, this.switched);
     for (const name of ["keydown", "pointerdown", "pointermove", "pointerleave"]) this.over[`on${name}`] = (e) => this[name](e);

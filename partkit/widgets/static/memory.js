@@ -5,14 +5,8 @@ class View {
   // `seen` is called once the element is on a page: before, it has neither size nor style.
   constructor(store, model, el, seen) {
     Object.assign(this, { store, model, seen, chosen: 0, kept: null, hover: null, frame: 0, frames: 0, filled: 0, painted: false, panels: [] });
-    this.root = make("div", el, "", "partkit-view partkit-memory");
-    this.root.innerHTML = model.get("look").html;
-    for (const node of this.root.querySelectorAll("[data-part]")) this[node.dataset.part] = node;
-    for (const node of this.root.querySelectorAll("button")) node.onclick = () => { this.act(node.value); this.over.focus({ preventScroll: true }); };
-    this.sizes = new ResizeObserver(() => { if (this.looks) this.resize(); else { this.restyle(); this.seen?.(); } });
-    this.sizes.observe(this.stage);
-    this.themes = new MutationObserver(() => this.restyle());
-    for (const node of [document.body, document.documentElement]) this.themes.observe(node, { attributes: true });
+    furnish(this, el, "partkit-memory");
+    follow(this, () => this.looks, () => this.resize());
     this.calm = matchMedia("(prefers-reduced-motion)");
     this.switched = () => this.schedule();
     model.on("change:x", this.switched);

@@ -5,10 +5,7 @@ class View {
   // `seen` is called once the element is on a page: before, it has neither size nor style.
   constructor(store, model, el, seen) {
     Object.assign(this, { store, model, seen, frame: 0, frames: 0 });
-    this.root = make("div", el, "", "partkit-view partkit-stages");
-    this.root.innerHTML = model.get("look").html;
-    for (const node of this.root.querySelectorAll("[data-part]")) this[node.dataset.part] = node;
-    for (const node of this.root.querySelectorAll("button")) node.onclick = () => { this.act(node.value); this.over.focus({ preventScroll: true }); };
+    furnish(this, el, "partkit-stages");
     for (const [key] of this.look.measures) make("option", this.shown, key).value = key;
     this.shown.onchange = () => this.show(this.shown.selectedIndex);
     this.shown.onkeydown = (e) => e.stopPropagation();
@@ -20,10 +17,7 @@ class View {
   get at() { return this.look.measures.findIndex(([key]) => key === this.model.get("measure")); }
 
   listen() {
-    this.sizes = new ResizeObserver(() => { if (this.ink) this.schedule(); else { this.restyle(); this.seen?.(); } });
-    this.sizes.observe(this.stage);
-    this.themes = new MutationObserver(() => this.restyle());
-    for (const node of [document.body, document.documentElement]) this.themes.observe(node, { attributes: true });
+    follow(this, () => this.ink, () => this.schedule());
     this.changed = () => { this.sent = null; if (this.wanted) this.slide(this.wanted); this.schedule(); };
     for (const name of TRAITS) this.model.on(`change:${name}`, this.changed);
     for (const name of ["keydown", "pointerdown", "pointermove", "pointerup", "pointerleave"]) this.over[`on${name}`] = (e) => this[name](e);

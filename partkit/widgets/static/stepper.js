@@ -5,10 +5,7 @@ class View {
   // `seen` is called once the element is on a page: before, it has neither size nor style.
   constructor(store, model, el, seen) {
     Object.assign(this, { store, model, seen, frames: 0, spots: [], shown: -1 });
-    this.root = make("div", el, "", "partkit-view partkit-stepper");
-    this.root.innerHTML = model.get("look").html;
-    for (const node of this.root.querySelectorAll("[data-part]")) this[node.dataset.part] = node;
-    for (const node of this.root.querySelectorAll("button")) node.onclick = () => { this.act(node.value); this.over.focus({ preventScroll: true }); };
+    furnish(this, el, "partkit-stepper");
     this.slider.oninput = () => this.go(Number(this.slider.value));
     this.slider.onkeydown = (e) => this.keydown(e);
     this.listen();
@@ -20,10 +17,7 @@ class View {
   get held() { return this.meta.live && this.meta.held; }
 
   listen() {
-    this.sizes = new ResizeObserver(() => { if (this.colors) this.resize(); else { this.restyle(); this.seen?.(); } });
-    this.sizes.observe(this.stage);
-    this.themes = new MutationObserver(() => this.restyle());
-    for (const node of [document.body, document.documentElement]) this.themes.observe(node, { attributes: true });
+    follow(this, () => this.colors, () => this.resize());
     this.calm = matchMedia("(prefers-reduced-motion)");
     this.changed = () => this.schedule();
     for (const name of ["position", "unit"]) this.model.on(`change:${name}`, this.changed);

@@ -5,10 +5,7 @@ class View {
   // `seen` is called once the element is on a page: before, it has neither size nor style.
   constructor(store, model, el, seen) {
     Object.assign(this, { store, model, seen, frame: 0, frames: 0 });
-    this.root = make("div", el, "", "partkit-view partkit-studio");
-    this.root.innerHTML = model.get("look").html;
-    for (const node of this.root.querySelectorAll("[data-part]")) this[node.dataset.part] = node;
-    for (const node of this.root.querySelectorAll("button")) node.onclick = () => { this.act(node.value); this.over.focus({ preventScroll: true }); };
+    furnish(this, el, "partkit-studio");
     this.sliders();
     this.listen();
   }
@@ -34,10 +31,7 @@ class View {
   }
 
   listen() {
-    this.sizes = new ResizeObserver(() => { if (this.ink) this.schedule(); else { this.restyle(); this.seen?.(); } });
-    this.sizes.observe(this.stage);
-    this.themes = new MutationObserver(() => this.restyle());
-    for (const node of [document.body, document.documentElement]) this.themes.observe(node, { attributes: true });
+    follow(this, () => this.ink, () => this.schedule());
     this.changed = () => { this.sent = false; if (this.wanted) this.slide(this.wanted); this.schedule(); };
     for (const name of TRAITS) this.model.on(`change:${name}`, this.changed);
     for (const name of ["keydown", "pointerdown", "pointermove", "pointerup", "pointerleave", "dragover", "drop"]) this.over[`on${name}`] = (e) => this[name](e);
