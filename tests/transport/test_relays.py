@@ -15,7 +15,7 @@ from partkit.collectives.all_reduce import all_reduce
 from partkit.communicator import Blocks, Communicator, pass_round
 from partkit.tracing import Event
 from partkit.transport.simulated.leg import Leg
-from partkit.transport.simulated.relays import Relays
+from partkit.transport.simulated.relays import Relays, Stream
 from partkit.worlds.errors import RankError, RanksStuck
 from partkit.worlds.simulated import SimulatedWorld
 
@@ -97,6 +97,29 @@ def test_many_steps_are_one(advanced: list[int]) -> None:
         cost = COSTS["all_reduce"]["ring"](size, 4, size, CLUSTER.link)
         assert world.trace.makespan == pytest.approx(cost.seconds, rel=1e-12)
         assert world.trace.num_messages() == 2 * (size - 1) * size
+
+
+def test_a_rank_that_comes_late_finds_what_its_neighbour_has_sent_in_several_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rank 1 begins only when rank 6, which is none of the ring's, has had its turn; by then rank 0 has had a second one."""
+    most = []
+    plain = Leg._take
+
+    def counted(leg: Leg, stream: Stream) -> object:
+        most.append(len(stream.parcels))
+        return plain(leg, stream)
+
+    monkeypatch.setattr(Leg, "_take", counted)
+
+    def program(comm: Communicator) -> list[float] | None:
+        if comm.rank == 6:
+            comm.send(torch.ones(1), 1)
+            return None
+        if comm.rank == 1:
+            comm.recv(torch.empty(1), 6)
+        return all_reduce(torch.arange(18.0) * (comm.rank + 1), comm.subgroup(range(6)), algorithm="ring").tolist()
+
+    both_ways(monkeypatch, 7, program)
+    assert max(most) > 1
 
 
 def by_hand(comm: Communicator, x: Tensor, blocks: Blocks, first: int, tag: str, *, one_by_one: bool) -> None:
