@@ -92,7 +92,11 @@ def all_gather(x: Tensor, comm: Communicator, dim: int = 0, sizes: Sizes = None,
 
 
 def ring_all_gather(chunks: Sequence[Tensor], comm: Communicator) -> None:
-    """Pass chunks round the ring, in place: ``chunks[rank]`` is there at the start, all are at the end."""
+    """Pass chunks round the ring, in place: ``chunks[rank]`` is there at the start, all are at the end.
+
+    First this rank's own chunk goes out and the one of the rank before comes in; then each that came in goes out again
+    (the loop: `partkit.communicator.ring`).
+    """
     pass_round(comm, chunks[comm.rank], chunks, comm.rank - 1, "all-gather")
 
 

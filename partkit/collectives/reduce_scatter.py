@@ -84,6 +84,9 @@ def reduce_scatter(x: Tensor, comm: Communicator, op: Op = "sum", dim: int = 0, 
 def ring_reduce_scatter(chunks: Sequence[Tensor], sums: Sequence[Tensor], comm: Communicator, op: Op = "sum") -> None:
     """Pass partial sums round the ring; afterwards ``sums[rank]`` is the finished combination of all ranks.
 
+    First this rank's chunk for the rank before goes out, and a sum of one share comes in, for the rank before that one; this rank
+    adds its own share to what has come in, and hands it on (the loop: `partkit.communicator.ring`).
+
     Args:
         chunks: one for each rank, what this rank adds to them; only read.
         sums: memory of the same sizes for what comes in. ``sums[rank - 1]`` is not used; others hold partial sums in the end.
