@@ -78,7 +78,7 @@ def same_as_serial(
         >>> bool(report), report.first.what, report.first.rank, report.first.name
         (False, 'gradient', 0, 'bias')
         >>> print(report.first.hint)
-        exactly 2 times too large, the number of ranks: a sum over ranks that was not divided; divide it by comm.size, or use op='mean'
+        exactly 2 times too large, the number of ranks: a sum over ranks that was not divided; divide it by comm.size, or use op='mean'. Or ...
     """
     ranks: list[list[Observation]] = list(world.run(observe_rank, parallel, seed, args))
     note = Note()
