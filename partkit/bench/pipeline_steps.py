@@ -14,11 +14,12 @@ back once for each micro-batch and neighbour. It bounds what any schedule can ga
     large     layers of 1024 and 512 rows: arithmetic decides
 
 Each rank keeps to cores of its own, as far as there are some (`keep_to_cores`). Left alone, a scheduler may run two ranks on one core for
-long stretches; then nothing overlaps, in neither runtime, and a schedule that sends ahead looks as slow as one that waits: 1F1B (small)
-on two ranks and two cores took 0.98 to 1.04 times torch's step so, and 0.96 to 0.97 times with a core each.
+long stretches; then nothing overlaps, in neither runtime, and a schedule that sends ahead looks as slow as one that waits. 1F1B (small) on
+two ranks and two cores took 0.87 to 1.04 times torch's step without this, and 0.96 to 1.10 times with it, in several runs of a shared
+machine: it is not reliably faster, as GPipe and interleaving are.
 
 Why 1F1B gains least: it alternates one forward and one backward, so torch fuses the send of one with the receive of the next, and blocks
-once for both; in GPipe and interleaving it blocks for each message. On two ranks the last stage never waits in our timeline: its step is
+once for both; in GPipe and interleaving it blocks for each message. On two ranks the last stage hardly waits once the pipeline is full: its step is
 its computing (60 %), plus posting and what Python costs for each action. What is left to gain lies in these, not in the order of messages.
 """
 
