@@ -185,10 +185,12 @@ def _block(sheet: _Sheet, cluster: Cluster, ranks: tuple[int, ...], sizes: list[
         for middle, start, group in ways:
             away = tuple(rank for rank in ranks if rank not in range(group[0], group[-1] + 1))
             sheet.outer.append(Wire(f"out of {named(group)}", f"M{middle:.1f} {start:.1f}V{rail:.1f}", group, away, cluster.between(group[0], away[0])))
-        sheet.rails.append(f"M{x + 4:g} {rail:.1f}H{ways[-1][0]:.1f}")
+        begin = x + 4 if across < len(groups) else ways[0][0]  # rows of groups meet at their left
+        sheet.rails.append(f"M{begin:.1f} {rail:.1f}H{ways[-1][0]:.1f}")
         ends.append(rail)
         bottom = rail + 9
-    sheet.rails.append(f"M{x + 4:g} {ends[0]:.1f}V{ends[-1]:.1f}")
+    if len(ends) > 1:
+        sheet.rails.append(f"M{x + 4:.1f} {ends[0]:.1f}V{ends[-1]:.1f}")
     return right, bottom
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from partkit.cluster import Cluster, Islands, Link, LinkMatrix, Torus, clusters
@@ -80,3 +82,11 @@ def test_a_torus_has_a_wire_to_each_neighbour_of_a_plane_once() -> None:
 
 def test_grids_are_wider_than_high() -> None:
     assert all(columns(n) >= n / columns(n) - 1 and columns(n) <= 2 * n**0.5 + 1 for n in range(1, 600))
+
+
+def test_a_rail_leads_from_way_out_to_way_out_and_only_rows_are_joined_at_their_left() -> None:
+    one_row, rows = layout(clusters.H100_NODES, 16), layout(clusters.H100_NODES, 64, 480)
+    ways = [float(wire.path[1:].split()[0]) for wire in one_row.wires if wire.name.startswith("out")]
+    assert [re.findall(r"M([\d.]+) [\d.]+H([\d.]+)", rail) for rail in one_row.rails] == [[(f"{ways[0]:.1f}", f"{ways[-1]:.1f}")]]
+    starts = {re.findall(r"M([\d.]+) ", rail)[0] for rail in rows.rails}
+    assert len(rows.rails) > 2 and len(starts) == 1

@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from partkit.commands import browser as chromium
 from partkit.widgets import showing
+from partkit.widgets.assets import read
 from tests.widgets.fake_display import Display
 from tests.widgets.fake_model import page as html
 
@@ -64,6 +65,7 @@ def show(chromium_browser: Browser) -> Iterator[Callable[..., Page]]:
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.set_content(html(widget, style=style, **changes))
         page.wait_for_selector(".pk-over[data-painted]")
+        page.add_style_tag(content=read("view.css"))  # as if another view had been shown since
         assert page.evaluate(UNNAMED) == []
         return page
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
+from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
 
@@ -37,3 +39,11 @@ def test_case_W02_every_script_is_text_small_and_loads_nothing(source: object) -
 def test_files_are_joined_in_order() -> None:
     joined = script("common.js", "store.js")
     assert joined.startswith(read("common.js")) and joined.endswith(read("store.js"))
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in Path(partkit.widgets.__file__).parent.glob("static/*.css") if path.name != "view.css"))
+def test_what_a_view_changes_of_the_common_look_holds_beside_other_views(name: str) -> None:
+    """Every view brings view.css along; of two rules that weigh the same the later one counts, whichever view came last."""
+    heads = re.findall(r"(?:^|\}\s*)([^{}@]+)\{", read(name))
+    assert heads and not [head for head in heads if not head.strip().startswith((".partkit-view.partkit-", ":root", "from", "to"))]
+    assert not re.findall(r"(?<!\.partkit-view)\.partkit-(?!view)", read(name))

@@ -172,6 +172,11 @@ def test_dark_narrow_and_wide(show: Show, view: StageMap, width: int, style: str
     page = show(view, width=width, style=style)
     assert page.evaluate("document.documentElement.scrollWidth") == width
     assert page.get_attribute(".partkit-stages", "data-theme") == ("dark" if style else "light")
+    tops, bottoms = page.evaluate(
+        "[...document.querySelectorAll('.pk-bar, .pk-over, .pk-status')].map((node) => node.getBoundingClientRect())"
+        ".reduce(([tops, bottoms], { top, bottom }) => [[...tops, top], [...bottoms, bottom]], [[], []])"
+    )
+    assert all(top >= bottom for top, bottom in zip(tops[1:], bottoms, strict=False))  # one below the other
     for color in colors:  # of the backwards on ranks 0 and 2
         assert count(page.locator(".pk-over"), color)[0] > 100
 
