@@ -16,8 +16,6 @@ from collections.abc import Callable
 from math import prod
 from typing import Any, Literal
 
-import traitlets
-
 from partkit.cluster import Cluster, Device, Islands, LinkMatrix, Torus
 from partkit.figures.cluster_map import layout
 from partkit.figures.cluster_picture import CHART, LEGEND, Outcome, bundle, chart_markup, headline, map_markup, marks_markup, outcome
@@ -27,14 +25,14 @@ from partkit.figures.units import seconds
 from partkit.tracing import Trace
 from partkit.widgets.assets import read, script
 from partkit.widgets.feed import Feed
-from partkit.widgets.live import LiveView
+from partkit.widgets.interactive import InteractiveView
 from partkit.widgets.showing import Bundle
 
 WIDTHS = (960, 620, 360)
 """Pixels for which the map is laid out; a browser takes the widest that fits."""
 
 
-class ClusterView(LiveView):
+class ClusterView(InteractiveView):
     """A map of a cluster, on which ranks and links can be slowed down or killed, and what a function takes on it then.
 
     Args:
@@ -70,11 +68,6 @@ class ClusterView(LiveView):
     _esm = script("common.js", "furnish.js", "cluster_store.js", "cluster.js", "model.js")
     _css = read("view.css") + read("cluster.css")
 
-    chart = traitlets.Dict().tag(sync=True)
-    """What changes: what is wrong, how the runs ended, as words and as pieces of SVG."""
-    said = traitlets.Dict().tag(sync=True)
-    """The answer to the last wish: a text, and whether it is a refusal."""
-
     def __init__(
         self,
         cluster: Cluster,
@@ -91,7 +84,7 @@ class ClusterView(LiveView):
         if size < 1:
             raise ValueError(f"ClusterView(ranks={ranks!r}): at least 1")
         cluster.network(size)  # raises if the ranks do not fit
-        self._cluster, self._work, self._stale = cluster, (fn, args, compute, numbers), False
+        self._cluster, self._work = cluster, (fn, args, compute, numbers)
         sheets = [layout(cluster, size, wide) for wide in WIDTHS]
         self._session, self._sheets = Session(cluster, size, sheets[0]), sheets
         self._trace = Trace.from_events([], size=size, clock="virtual")
@@ -169,7 +162,7 @@ class ClusterView(LiveView):
                 self.chart = {**self.chart, "running": True}
             self.after = self._run(self.cluster) if self._session.troubles else None
         self._show()
-        self.said = {"text": "", "refused": False}
+        self._answer("")
 
     def _run(self, cluster: Cluster, *, strict: bool = False) -> Outcome | None:
         fn, args, compute, numbers = self._work
@@ -192,19 +185,21 @@ class ClusterView(LiveView):
     # -- what a view needs ---------------------------------------------------------------------------------------
 
     def _show(self) -> None:
+        """What is wrong, how the runs ended, as words and as pieces of SVG."""
         session, before, after = self._session, self.before, self.after
-        self.chart = {
-            "running": False,
-            "head": headline(self._cluster.name, session, before, after),
-            "told": [[trouble.target, words] for trouble, words in zip(session.troubles, session.told, strict=True)],
-            "marks": [marks_markup(session, sheet) for sheet in self._sheets],
-            "ends": [chart_markup(before, after, wide) for wide in WIDTHS] if before is not None else [],
-            "ranks": [session.facts(f"rank {rank}") + self._done(rank) for rank in range(session.size)],
-            "wires": [session.facts(f"wire {k}") for k in range(len(session.sheet.wires))],
-            "undo": session.can_undo,
-            "span": 0.0 if before is None else before.makespan,
-        }
-        self._stale = True
+        self._shown(
+            {
+                "running": False,
+                "head": headline(self._cluster.name, session, before, after),
+                "told": [[trouble.target, words] for trouble, words in zip(session.troubles, session.told, strict=True)],
+                "marks": [marks_markup(session, sheet) for sheet in self._sheets],
+                "ends": [chart_markup(before, after, wide) for wide in WIDTHS] if before is not None else [],
+                "ranks": [session.facts(f"rank {rank}") + self._done(rank) for rank in range(session.size)],
+                "wires": [session.facts(f"wire {k}") for k in range(len(session.sheet.wires))],
+                "undo": session.can_undo,
+                "span": 0.0 if before is None else before.makespan,
+            }
+        )
 
     def _done(self, rank: int) -> str:
         if self.before is None:
@@ -212,23 +207,9 @@ class ClusterView(LiveView):
         late = "" if self.after is None else f", with trouble {'stopped ' if self.after.error else ''}after {seconds(self.after.ends[rank])}"
         return f"; done after {seconds(self.before.ends[rank])}{late}"
 
-    def _hear(self, message: dict[str, Any]) -> None:
-        if message.get("type") != "do":
-            super()._hear(message)
-            return
-        try:
-            self._wish(message)
-        except ValueError as refused:
-            self._show()
-            self.said = {"text": str(refused), "refused": True}
-
-    def _wish(self, wish: dict[str, Any]) -> None:
-        """What a reader wants."""
+    def _grant(self, wish: dict[str, Any]) -> str:
         what, target = wish["what"], str(wish.get("target", ""))
-        if what == "settle":
-            if self._stale and self.meta["frozen"]:
-                self._freeze()
-        elif what == "slow":
+        if what == "slow":
             self.slow(target, float(wish["factor"]))
         elif what == "kill":
             self.kill(target, float(wish["part"]) * (0.0 if self.before is None else self.before.makespan))
@@ -236,10 +217,7 @@ class ClusterView(LiveView):
             self.heal(target)
         elif what in ("undo", "reset"):
             getattr(self, what)()
-
-    def _freeze(self) -> None:
-        self._stale = False
-        super()._freeze()
+        return ""
 
     def _picture(self) -> Bundle:
         return dict(bundle(self._cluster.name, self._session, self.before, self.after, self._title))

@@ -16,8 +16,6 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-import traitlets
-
 from partkit.cluster import Link
 from partkit.figures.studio_controls import Number, change
 from partkit.figures.studio_measured import MeasuredEncoder
@@ -32,12 +30,12 @@ from partkit.pipeline_parallel.schedule import Schedule
 from partkit.tracing import Trace
 from partkit.widgets.assets import read, script
 from partkit.widgets.feed import Feed
-from partkit.widgets.live import LiveView
+from partkit.widgets.interactive import InteractiveView
 from partkit.widgets.showing import Bundle
 from partkit.widgets.studio_run import Rehearsal
 
 
-class ScheduleStudio(LiveView):
+class ScheduleStudio(InteractiveView):
     """A pipeline schedule on a grid of ranks and time, to choose, build, question, compare and run.
 
     Args:
@@ -71,11 +69,6 @@ class ScheduleStudio(LiveView):
     _esm = script("common.js", "furnish.js", "blocks.js", "studio_store.js", "studio_paint.js", "studio.js", "model.js")
     _css = read("view.css") + read("studio.css")
 
-    chart = traitlets.Dict().tag(sync=True)
-    """What is on the board and beside it, as JSON."""
-    said = traitlets.Dict().tag(sync=True)
-    """The answer to the last question or move: a text, and whether it is a refusal."""
-
     def __init__(
         self,
         schedule: str | Schedule | None = None,
@@ -91,7 +84,6 @@ class ScheduleStudio(LiveView):
         size = ranks or (4 if world is None else world.size)
         self._session = Session(schedule, size, microbatches, costs, link, memory_cap)
         self._rehearsal, self._has_world = Rehearsal(world), world is not None
-        self._stale = False
         self._lock = threading.RLock()
         feed = Feed(Trace.from_events([]) if world is None else world, "ScheduleStudio", MeasuredEncoder)
         super().__init__(feed, {**look(), "html": read("studio.html")}, title=title)
@@ -184,7 +176,7 @@ class ScheduleStudio(LiveView):
         with self._lock:
             what()
             self._show()
-            self.said = {"text": "", "refused": False}
+            self._answer("")
 
     # -- running -------------------------------------------------------------------------------------------------
 
@@ -236,50 +228,20 @@ class ScheduleStudio(LiveView):
         super().ended()
 
     def _show(self) -> None:
-        self.chart = spec(self._session, self._overlay(), self._rehearsal.fits(self._session.board))
-        self._stale = True
-
-    def _hear(self, message: dict[str, Any]) -> None:
-        if message.get("type") == "do":
-            self._wish(message)
-        else:
-            super()._hear(message)
-
-    def _wish(self, message: dict[str, Any]) -> None:
-        """What a reader wants; a refusal is an answer."""
-        if message["what"] == "stop":
-            threading.Thread(target=self.stop, name="partkit stop", daemon=True).start()  # the kernel goes on listening meanwhile
-            return
-        try:
-            with self._lock:
-                text = self._grant(message)
-            self.said = {"text": text, "refused": False}
-        except (ValueError, RuntimeError) as refused:
-            self.said = {"text": str(refused), "refused": True}
-            self._show()  # sliders go back to what holds
+        self._shown(spec(self._session, self._overlay(), self._rehearsal.fits(self._session.board)))
 
     def _grant(self, wish: dict[str, Any]) -> str:
-        """Do it; the answer, if it was a question."""
-        if wish["what"] == "settle":
-            self._settle()
-            return str(self.said.get("text", ""))
-        answer = ""
-        if wish["what"] == "run":
-            self.run()
-        else:
+        if wish["what"] == "stop":
+            threading.Thread(target=self.stop, name="partkit stop", daemon=True).start()  # the kernel goes on listening meanwhile
+            return ""
+        with self._lock:
+            if wish["what"] == "run":
+                self.run()
+                return ""
             answer = grant(self._session, wish)
-        if wish["what"] != "why":
-            self._show()
+            if wish["what"] != "why":
+                self._show()
         return answer
-
-    def _settle(self) -> None:
-        """The reader has left: what is stored becomes what is on the board."""
-        if self._stale and self.meta["frozen"]:
-            self._freeze()
-
-    def _freeze(self) -> None:
-        self._stale = False
-        super()._freeze()
 
     def _describe(self, *, live: bool) -> dict[str, Any]:
         return {**super()._describe(live=live), "world": self._has_world}

@@ -26,11 +26,11 @@ from partkit.pipeline_parallel.schedule import Schedule
 from partkit.tracing import Trace
 from partkit.widgets.assets import read, script
 from partkit.widgets.feed import Feed
-from partkit.widgets.live import LiveView
+from partkit.widgets.interactive import InteractiveView
 from partkit.widgets.showing import Bundle
 
 
-class StageMap(LiveView):
+class StageMap(InteractiveView):
     """A cut of a model's layers in stages on ranks: drag a cut, and see what the slowest rank and the bubble become.
 
     Args:
@@ -68,10 +68,6 @@ class StageMap(LiveView):
     _css = read("view.css") + read("stage.css")
 
     measure = traitlets.Unicode("time").tag(sync=True)
-    chart = traitlets.Dict().tag(sync=True)
-    """What changes with the cut, as JSON."""
-    said = traitlets.Dict().tag(sync=True)
-    """The answer to the last wish: a text, and whether it is a refusal."""
 
     def __init__(
         self,
@@ -82,10 +78,10 @@ class StageMap(LiveView):
         measure: Measure = "time",
         title: str = "",
     ) -> None:
-        self._session, self._stale = Session(layers, cut, schedule), False
+        self._session = Session(layers, cut, schedule)
         feed = Feed(Trace.from_events([]), "StageMap", CurveEncoder)
         super().__init__(feed, {**look(self._session.split.layers), "html": read("stage.html")}, title=title, measure=measure)
-        self._show("")
+        self._show()
 
     @classmethod
     def of(
@@ -190,41 +186,22 @@ class StageMap(LiveView):
 
     def _do(self, what: Callable[[], str]) -> str:
         text = what()
-        self._show(text)
+        self._show()
+        self._answer(text)
         return text
 
     # -- what a view needs ---------------------------------------------------------------------------------------
 
-    def _show(self, text: str) -> None:
-        self.chart, self._stale = chart(self._session), True
-        self.said = {"text": text, "refused": False}
+    def _show(self) -> None:
+        self._shown(chart(self._session))
 
-    def _hear(self, message: dict[str, Any]) -> None:
-        if message.get("type") != "do":
-            super()._hear(message)
-            return
-        try:
-            self._wish(message)
-        except ValueError as refused:
-            self._show("")
-            self.said = {"text": str(refused), "refused": True}
-
-    def _wish(self, wish: dict[str, Any]) -> None:
-        """What a reader wants."""
+    def _grant(self, wish: dict[str, Any]) -> str:
         what = wish["what"]
-        if what == "settle":
-            if self._stale and self.meta["frozen"]:
-                self._freeze()
-        elif what == "move":
-            self._do(lambda: self._session.move(wish["stage"], wish["to"], wish.get("gesture")))
-        elif what == "balance":
-            self.balance(wish["by"])
-        elif what in ("undo", "redo"):
-            getattr(self, what)()
-
-    def _freeze(self) -> None:
-        self._stale = False
-        super()._freeze()
+        if what == "move":
+            return self._do(lambda: self._session.move(wish["stage"], wish["to"], wish.get("gesture")))
+        if what == "balance":
+            return self.balance(wish["by"])
+        return self.undo() if what == "undo" else self.redo()
 
     def _picture(self) -> Bundle:
         split = self._session.split

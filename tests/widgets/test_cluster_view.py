@@ -158,9 +158,9 @@ def test_wishes_of_a_reader_are_granted_or_answered(view: ClusterView) -> None:
     view._hear({"type": "do", "what": "slow", "target": "wire 2", "factor": 5})
     assert view.after is not None and view.chart["told"] == [["wire 2", "out of ranks 0-3: 5 times as slow"]]
     view._hear({"type": "do", "what": "kill", "target": "wire 2", "part": 0.5})
-    assert view.said == {"text": "kill('wire 2'): only a rank can die; choose one, or slow the link down", "refused": True}
+    assert (view.said["text"], view.said["refused"]) == ("kill('wire 2'): only a rank can die; choose one, or slow the link down", True)
     view._hear({"type": "do", "what": "undo", "target": "wire 2"})
-    assert view.after is None and view.said == {"text": "", "refused": False}
+    assert view.after is None and (view.said["text"], view.said["refused"]) == ("", False)
 
 
 def test_what_is_stored_is_what_was_left(notebook: None, display: Display, view: ClusterView) -> None:

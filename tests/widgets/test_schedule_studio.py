@@ -66,7 +66,7 @@ def test_wishes_of_a_reader_are_moves() -> None:
         wish(studio, "place", action=name)
     wish(studio, "next", rank=1, kind="B")
     wish(studio, "place", action="0B0", rank=0)
-    assert studio.name == "GPipe" and studio.said == {"text": "", "refused": False}
+    assert studio.name == "GPipe" and (studio.said["text"], studio.said["refused"]) == ("", False)
     wish(studio, "remove", action="0B0")
     wish(studio, "undo")
     wish(studio, "split", on=True)

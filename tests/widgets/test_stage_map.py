@@ -69,6 +69,9 @@ def test_wishes_of_a_reader_are_granted_or_answered(view: StageMap) -> None:
     assert view.chart["cut"] == [2, 4, 7] and view.said["text"].startswith("stage 3 begins at 7 head: slowest is rank 2 with 3 ms, before rank 3 with 4 ms")
     view._hear({"type": "do", "what": "move", "stage": 3, "to": 4})
     assert view.said["refused"] and "stage 3 can begin at layers 5 to 7" in view.said["text"] and view.cut == [2, 4, 7]
+    first = view.said
+    view._hear({"type": "do", "what": "move", "stage": 3, "to": 4})
+    assert view.said != first and view.said["text"] == first["text"]  # a browser that waits for an answer gets one
     view._hear({"type": "do", "what": "undo"})
     assert view.cut == [2, 4, 6] and not view.said["refused"]  # a drag is one step
     view._hear({"type": "do", "what": "redo"})

@@ -20,13 +20,7 @@ class View {
   get look() { return this.model.get("look"); }
   get chart() { return this.model.get("chart"); }
 
-  dispose() {
-    this.sizes.disconnect();
-    this.themes.disconnect();
-    for (const name of TRAITS) this.model.off(`change:${name}`, this.changed);
-    cancelAnimationFrame(this.frame);
-    this.root.remove();
-  }
+  dispose() { vanish(this, TRAITS, this.changed); }
 
   restyle() {
     const { color, backgroundColor } = getComputedStyle(this.root), [r, g, b] = backgroundColor.match(/[\d.]+/g) ?? [];

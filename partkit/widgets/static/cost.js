@@ -24,13 +24,7 @@ class View {
     this.operations.onkeydown = (e) => e.stopPropagation();
   }
 
-  dispose() {
-    this.sizes.disconnect();
-    this.themes.disconnect();
-    for (const name of TRAITS) this.model.off(`change:${name}`, this.switched);
-    cancelAnimationFrame(this.frame);
-    this.root.remove();
-  }
+  dispose() { vanish(this, TRAITS, this.switched); }
 
   restyle() {
     const { color, backgroundColor } = getComputedStyle(this.root), [r, g, b] = backgroundColor.match(/[\d.]+/g) ?? [];

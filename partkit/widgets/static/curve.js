@@ -22,14 +22,7 @@ class View {
     for (const name of ["keydown", "pointerdown", "pointermove", "pointerleave"]) this.over[`on${name}`] = (e) => this[name](e);
   }
 
-  dispose() {
-    this.sizes.disconnect();
-    this.themes.disconnect();
-    for (const name of ["log", "x"]) this.model.off(`change:${name}`, this.switched);
-    cancelAnimationFrame(this.frame);
-    clearTimeout(-this.frame);
-    this.root.remove();
-  }
+  dispose() { vanish(this, ["log", "x"], this.switched); }
 
   restyle() {
     const { color, backgroundColor } = getComputedStyle(this.root), [r, g, b] = backgroundColor.match(/[\d.]+/g) ?? [], look = this.model.get("look");

@@ -1,4 +1,4 @@
-// What every view sets up: its element and the parts of it by name, its buttons, and what follows the size and the colours of the page.
+// What every view sets up, asks and takes down. First its element and the parts of it by name, its buttons, and what follows the size and the colours of the page.
 function furnish(view, el, name) {
   view.root = make("div", el, "", `partkit-view ${name}`);
   view.root.innerHTML = view.model.get("look").html;
@@ -12,4 +12,27 @@ function follow(view, styled, resize) {
   view.sizes.observe(view.stage);
   view.themes = new MutationObserver(() => view.restyle());
   for (const node of [document.body, document.documentElement]) view.themes.observe(node, { attributes: true });
+}
+
+// What a view leaves behind when it goes: nothing.
+function vanish(view, traits, changed) {
+  view.sizes.disconnect();
+  view.themes.disconnect();
+  for (const name of traits) view.model.off(`change:${name}`, changed);
+  cancelAnimationFrame(view.frame);
+  clearTimeout(-view.frame); // a frame that was put off
+  view.root.remove();
+}
+
+// Of many values of a slider, or places of a drag, the newest, as fast as Python answers; each answer calls `answered`.
+function slide(view, message) {
+  view.wanted = view.sent ? message : null;
+  if (view.sent) return;
+  view.sent = message;
+  view.ask(message);
+}
+
+function answered(view) {
+  view.sent = null;
+  if (view.wanted) slide(view, view.wanted);
 }

@@ -21,14 +21,7 @@ class View {
     this.phases.onkeydown = (e) => e.stopPropagation();
   }
 
-  dispose() {
-    this.sizes.disconnect();
-    this.themes.disconnect();
-    for (const name of ["unit", "phase", "log"]) this.model.off(`change:${name}`, this.switched);
-    cancelAnimationFrame(this.frame);
-    clearTimeout(-this.frame);
-    this.root.remove();
-  }
+  dispose() { vanish(this, ["unit", "phase", "log"], this.switched); }
 
   restyle() {
     const { color, backgroundColor } = getComputedStyle(this.root), [r, g, b] = backgroundColor.match(/[\d.]+/g) ?? [], look = this.model.get("look");

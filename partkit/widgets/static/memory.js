@@ -18,14 +18,7 @@ class View {
   get top() { return [...this.accounts].sort((a, b) => b.most - a.most)[0]; }
   get account() { return this.accounts[this.chosen]; }
 
-  dispose() {
-    this.sizes.disconnect();
-    this.themes.disconnect();
-    this.model.off("change:x", this.switched);
-    cancelAnimationFrame(this.frame);
-    clearTimeout(-this.frame);
-    this.root.remove();
-  }
+  dispose() { vanish(this, ["x"], this.switched); }
 
   restyle() {
     const { color, backgroundColor } = getComputedStyle(this.root), [r, g, b] = backgroundColor.match(/[\d.]+/g) ?? [], c = this.main.getContext("2d");

@@ -18,20 +18,14 @@ class View {
 
   listen() {
     follow(this, () => this.ink, () => this.schedule());
-    this.changed = () => { this.sent = null; if (this.wanted) this.slide(this.wanted); this.schedule(); };
+    this.changed = () => { answered(this); this.schedule(); };
     for (const name of TRAITS) this.model.on(`change:${name}`, this.changed);
     for (const name of ["keydown", "pointerdown", "pointermove", "pointerup", "pointerleave"]) this.over[`on${name}`] = (e) => this[name](e);
     this.over.onpointercancel = () => { this.drag = null; };
     this.root.addEventListener("focusout", (e) => { if (!this.root.contains(e.relatedTarget)) this.ask({ what: "settle" }); });
   }
 
-  dispose() {
-    this.sizes.disconnect();
-    this.themes.disconnect();
-    for (const name of TRAITS) this.model.off(`change:${name}`, this.changed);
-    cancelAnimationFrame(this.frame);
-    this.root.remove();
-  }
+  dispose() { vanish(this, TRAITS, this.changed); }
 
   restyle() {
     const { color, backgroundColor } = getComputedStyle(this.root), [r, g, b] = backgroundColor.match(/[\d.]+/g) ?? [];
@@ -104,14 +98,6 @@ class View {
 
   ask(message) { this.model.send({ type: "do", ...message }); }
 
-  // Of many places of a drag the newest, as fast as Python answers.
-  slide(message) {
-    this.wanted = this.sent ? message : null;
-    if (this.sent) return;
-    this.sent = message;
-    this.ask(message);
-  }
-
   // Where a stage begins once Python has answered.
   begin(stage) { return [this.wanted, this.sent].find((one) => one?.stage === stage)?.to ?? this.store.begins[stage]; }
 
@@ -119,7 +105,7 @@ class View {
   move(stage, place, gesture) {
     const { store } = this, to = store.between(stage, place);
     store.layer = -1;
-    if (to !== this.begin(stage)) this.slide({ what: "move", stage, to, gesture });
+    if (to !== this.begin(stage)) slide(this, { what: "move", stage, to, gesture });
   }
 
   show(at) {

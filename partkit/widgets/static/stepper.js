@@ -24,14 +24,7 @@ class View {
     for (const name of ["keydown", "pointerdown", "pointermove", "pointerleave"]) this.over[`on${name}`] = (e) => this[name](e);
   }
 
-  dispose() {
-    this.sizes.disconnect();
-    this.themes.disconnect();
-    for (const name of ["position", "unit"]) this.model.off(`change:${name}`, this.changed);
-    cancelAnimationFrame(this.frame);
-    clearInterval(this.playing);
-    this.root.remove();
-  }
+  dispose() { clearInterval(this.playing); vanish(this, ["position", "unit"], this.changed); }
 
   restyle() {
     const { color, backgroundColor } = getComputedStyle(this.root), [r, g, b] = backgroundColor.match(/[\d.]+/g) ?? [], { colors } = this.model.get("look");

@@ -19,7 +19,7 @@ class View {
     this.controls = controls.map(({ key, label, texts }) => {
       const box = make("label", this.ranges), line = make("span", box, label), output = make("output", line), input = make("input", box);
       Object.assign(input, { type: "range", min: 0, max: texts.length - 1, step: 1, ariaLabel: label });
-      input.oninput = () => { output.textContent = texts[input.value]; this.slide({ what: "set", key, at: Number(input.value) }); };
+      input.oninput = () => { output.textContent = texts[input.value]; slide(this, { what: "set", key, at: Number(input.value) }); };
       input.onkeydown = (e) => e.stopPropagation();
       return { key, input, output };
     });
@@ -32,7 +32,7 @@ class View {
 
   listen() {
     follow(this, () => this.ink, () => this.schedule());
-    this.changed = () => { this.sent = false; if (this.wanted) this.slide(this.wanted); this.schedule(); };
+    this.changed = () => { answered(this); this.schedule(); };
     for (const name of TRAITS) this.model.on(`change:${name}`, this.changed);
     for (const name of ["keydown", "pointerdown", "pointermove", "pointerup", "pointerleave", "dragover", "drop"]) this.over[`on${name}`] = (e) => this[name](e);
     this.over.onpointercancel = () => { this.drag = null; this.schedule(); };
@@ -40,13 +40,7 @@ class View {
     this.root.addEventListener("focusout", (e) => { if (!this.root.contains(e.relatedTarget)) this.model.send({ type: "do", what: "settle" }); });
   }
 
-  dispose() {
-    this.sizes.disconnect();
-    this.themes.disconnect();
-    for (const name of TRAITS) this.model.off(`change:${name}`, this.changed);
-    cancelAnimationFrame(this.frame);
-    this.root.remove();
-  }
+  dispose() { vanish(this, TRAITS, this.changed); }
 
   restyle() {
     const { color, backgroundColor } = getComputedStyle(this.root), [r, g, b] = backgroundColor.match(/[\d.]+/g) ?? [], { looks } = this.model.get("look");
@@ -163,14 +157,6 @@ class View {
   // -- what the reader wants ------------------------------------------------------------------------------------
 
   ask(message) { this.model.send({ type: "do", ...message }); }
-
-  // Of many values of a slider the newest, as fast as Python answers.
-  slide(message) {
-    this.wanted = this.sent ? message : null;
-    if (this.sent) return;
-    this.sent = true;
-    this.ask(message);
-  }
 
   place(action) { this.store.cursor.time = Infinity; this.ask({ what: "place", action }); }
 
