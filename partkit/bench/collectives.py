@@ -31,6 +31,7 @@ from partkit.collectives.broadcast import broadcast
 from partkit.collectives.choosing import choose
 from partkit.collectives.reduce_scatter import reduce_scatter
 from partkit.communicator import Communicator
+from partkit.worlds.cores import shared_cores
 from partkit.worlds.world import World
 
 KB, MB = 1_000, 1_000_000
@@ -114,8 +115,8 @@ def run(argv: Sequence[str]) -> dict[str, Any]:
 
 def row(world: World, operation: str, nbytes: int, repetitions: int, *, floor: bool = False, choices: bool = False) -> dict[str, Any]:
     """One line of the table: median times in ms, and the ratio of partkit to torch."""
-    choice = choose(operation, nbytes, world.size)
-    model = {name: choice.seconds[name] + choice.local[name] for name in choice.seconds}
+    choice = choose(operation, nbytes, world.size, cores=shared_cores())
+    model = {name: choice.total(name) for name in choice.seconds}
     others = [name for name in model if choices and name != choice.best and model[name] <= WORTH_A_TRY * model[choice.best]]
     by_rank = world.run(time_by_turns, operation, nbytes, repetitions, others, floor=floor)
     times = {way: [max(seconds) for seconds in zip(*(mine[way] for mine in by_rank), strict=True)] for way in by_rank[0]}

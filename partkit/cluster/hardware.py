@@ -118,6 +118,8 @@ class Cluster:
         topology: which ranks have which link (`Islands`, `Torus`, `LinkMatrix`); all have ``link`` by default.
         conditions: what is not as it should be: `SlowLink`, `ChangedLink`, `SlowDevice`, `Jitter`, `Death`.
         name: for pictures and tables.
+        cores: that all ranks share, being on one machine; None if each has its own. Only ``algorithm="auto"`` goes by it
+            (`partkit.choose`): virtual time gives every rank its own.
 
     Example:
         >>> Cluster(link=Link(latency=1e-6, bandwidth=25e9)).link.seconds(0)
@@ -133,8 +135,11 @@ class Cluster:
     topology: Topology | None = None
     conditions: tuple[Condition, ...] = ()
     name: str = "cluster"
+    cores: int | None = None
 
     def __post_init__(self) -> None:
+        if self.cores is not None and self.cores < 1:
+            raise ValueError(f"Cluster(cores={self.cores}): the ranks share at least one core; None if each has its own")
         if not isinstance(self.device, Device):
             object.__setattr__(self, "device", tuple(self.device))
         object.__setattr__(self, "conditions", tuple(self.conditions))

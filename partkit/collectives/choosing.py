@@ -7,7 +7,19 @@ What counts is the time of the messages, `partkit.cluster.COSTS`, and that of wh
 (`partkit.cluster.costs.local`), each byte of which is two read and one written. The second is small, but where messages take
 equally long it decides.
 
-All ranks must choose alike, so the choice depends on nothing but operation, bytes, number of ranks, link and memory.
+Ranks that share the cores of one machine have no links of their own: a message keeps two cores busy, the sender's and the
+receiver's, so that c cores carry c / 2 messages at a time. Then all messages together take at least their sum divided by c / 2, however
+well an algorithm spreads them over ranks: the bound by work, beside that by the longest chain (span). Broadcast, 4 ranks:
+
+                     longest chain                   sum of all, at 2 cores one at a time
+    tree             2 (alpha + n / beta)            3 (alpha + n / beta)             <- fewest messages
+    chain            (2 + s) (alpha + n / (s beta))  3 (s alpha + n / beta)
+
+On its own links the chain wins for large tensors, on two cores the tree. Measured there, 8 MB: 7.9 and 11.6 ms.
+
+All ranks must choose alike, so the choice depends on nothing but operation, bytes, number of ranks and the cluster.
+
+Reference: the work law and the span law in Cormen, Leiserson, Rivest and Stein 2009, "Introduction to Algorithms", section 27.1.
 """
 
 from __future__ import annotations
@@ -16,6 +28,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from partkit.cluster import COSTS, LAPTOP_CORE, LOOPBACK, Link
+from partkit.cluster.cost import Cost
 from partkit.cluster.costs.local import local_bytes
 
 
@@ -33,27 +46,47 @@ class Choice(NamedTuple):
     size: int
     link: Link
     seconds: dict[str, float]
-    """Algorithm -> the time of its messages; that which is fastest in all comes first."""
+    """Algorithm -> the time of its messages if each has a link to itself; that which is fastest in all comes first."""
     local: dict[str, float]
     """Algorithm -> the time in which the busiest rank combines and copies."""
+    shared: dict[str, float]
+    """Algorithm -> the time that the cores need for the messages of all ranks; 0 where each rank has its own."""
 
     @property
     def best(self) -> str:
-        """The fastest; of equals the one with its name first in the table of costs."""
+        """The fastest; of equals the one with the shortest chain of messages, then the one with its name first in the table of costs."""
         return next(iter(self.seconds))
+
+    def total(self, name: str) -> float:
+        """The time of an algorithm: its messages, one behind the other or through the cores, whichever takes longer, and what ranks do beside.
+
+        Example:
+            >>> found = choose("broadcast", nbytes=1000, size=4, link=Link(latency=1.0, bandwidth=1000.0), cores=2)
+            >>> found.total("tree"), found.seconds["tree"], found.shared["tree"]
+            (6.0, 4.0, 6.0)
+        """
+        return max(self.seconds[name], self.shared[name]) + self.local[name]
 
     def __repr__(self) -> str:
         head = f"{self.operation} of {self.nbytes:,} bytes on {self.size} ranks; a message: {self.link.latency:g} s + bytes / {self.link.bandwidth:g} bytes/s"
-        fastest = self.seconds[self.best] + self.local[self.best]
-        rows = [f"  {'':24} {'messages':>14}     + {'adding, copying':>15}"]
+        cores, fastest = any(self.shared.values()), self.total(self.best)
+        rows = [f"  {'':24} {'messages':>14}{'or on the cores' if cores else '':>{17 if cores else 0}}     + {'adding, copying':>15}"]
         for name, messages in self.seconds.items():
-            times = (messages + self.local[name]) / fastest if fastest else 1.0
+            times = self.total(name) / fastest if fastest else 1.0
             verdict = "   <- chosen" if name == self.best else f"   {times:6.2f} times"
-            rows.append(f"  {name:24} {1e6 * messages:14,.1f} us  + {1e6 * self.local[name]:12,.1f} us{verdict}")
+            shared = f"{1e6 * self.shared[name]:14,.1f} us" if cores else ""
+            rows.append(f"  {name:24} {1e6 * messages:14,.1f} us{shared}  + {1e6 * self.local[name]:12,.1f} us{verdict}")
         return "\n".join([head, *rows])
 
 
-def choose(operation: str, nbytes: int, size: int, link: Link = LOOPBACK, memory_bandwidth: float = LAPTOP_CORE.memory_bandwidth) -> Choice:
+def choose(
+    operation: str,
+    nbytes: int,
+    size: int,
+    link: Link = LOOPBACK,
+    memory_bandwidth: float = LAPTOP_CORE.memory_bandwidth,
+    cores: int | None = None,
+) -> Choice:
     """The fastest algorithm in the alpha-beta model, with what ranks add and copy; what ``algorithm="auto"`` does.
 
     Args:
@@ -62,24 +95,41 @@ def choose(operation: str, nbytes: int, size: int, link: Link = LOOPBACK, memory
         size: number of ranks.
         link: between any two of them.
         memory_bandwidth: bytes per second between a rank's memory and its arithmetic units (`Device`).
+        cores: that all ranks share, being on one machine; None if each has its own. Live ranks know (``comm.cluster.cores``).
 
     Raises:
-        ValueError: there is no such operation.
+        ValueError: there is no such operation, or there are no cores.
 
     Example:
         >>> choose("all_reduce", nbytes=1000, size=2, link=Link(latency=1.0, bandwidth=1000.0)).seconds["naive"]
         2.0
         >>> print(choose("all_reduce", nbytes=8_000_000, size=2).best)  # naive and recursive doubling send for as long, and add more
         ring
+        >>> choose("broadcast", nbytes=8_000_000, size=4).best, choose("broadcast", nbytes=8_000_000, size=4, cores=2).best
+        ('chain', 'tree')
     """
     if operation not in COSTS:
         raise ValueError(f"choose(operation={operation!r}): operation is one of {', '.join(map(repr, COSTS))}")
-    return _choose(operation, int(nbytes), int(size), link, memory_bandwidth)
+    if cores is not None and cores < 1:
+        raise ValueError(f"choose(cores={cores}): the ranks share at least one core; None if each has its own")
+    return _choose(operation, int(nbytes), int(size), link, memory_bandwidth, cores)
 
 
 @lru_cache(maxsize=4096)
-def _choose(operation: str, nbytes: int, size: int, link: Link, memory_bandwidth: float) -> Choice:
-    seconds = {name: cost(nbytes, 1, size, link).seconds for name, cost in COSTS[operation].items()}
-    local = {name: 3 * local_bytes(operation, name, nbytes, size) / memory_bandwidth for name in seconds}
-    order = sorted(seconds, key=lambda name: float(f"{seconds[name] + local[name]:.9g}"))  # the last digits are rounding
-    return Choice(operation, nbytes, size, link, {name: seconds[name] for name in order}, local)
+def _choose(operation: str, nbytes: int, size: int, link: Link, memory_bandwidth: float, cores: int | None) -> Choice:
+    costs = {name: cost(nbytes, 1, size, link) for name, cost in COSTS[operation].items()}
+    local = {name: 3 * local_bytes(operation, name, nbytes, size) / memory_bandwidth for name in costs}
+    shared = {name: _through_cores(cost, link, cores) for name, cost in costs.items()}
+    found = Choice(operation, nbytes, size, link, {name: cost.seconds for name, cost in costs.items()}, local, shared)
+    order = sorted(costs, key=lambda name: (_rounded(found.total(name)), _rounded(found.seconds[name])))
+    return found._replace(seconds={name: found.seconds[name] for name in order})
+
+
+def _through_cores(cost: Cost, link: Link, cores: int | None) -> float:
+    """The messages of all ranks, as many at a time as there are pairs of cores."""
+    return 0.0 if cores is None else (sum(cost.messages) * link.latency + sum(cost.bytes_sent) / link.bandwidth) / (cores / 2)
+
+
+def _rounded(seconds: float) -> float:
+    """Without the last digits, in which equal times differ."""
+    return float(f"{seconds:.9g}")
