@@ -21,7 +21,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from partkit.bench._measure import Claim, done, options, progress
+from partkit.bench._measure import Claim, done, options, progress, rotated
 from partkit.bench.bare_wire import replay, taped
 from partkit.collectives.all_gather import all_gather
 from partkit.collectives.all_reduce import all_reduce
@@ -160,17 +160,6 @@ def time_by_turns(comm: Communicator, operation: str, nbytes: int, repetitions: 
             seconds[way].append(time.perf_counter() - start)
         assert torch.equal(results["partkit"], results["torch"]), f"{operation}: partkit and torch.distributed differ"
     return {way: taken[1:] for way, taken in seconds.items()}
-
-
-def rotated(ways: list[str], turn: int) -> list[str]:
-    """The order of a turn: each way is the first one in its turn, since whoever follows a relative finds the caches warm.
-
-    Example:
-        >>> rotated(["partkit", "torch", "ring"], turn=4)
-        ['torch', 'ring', 'partkit']
-    """
-    first = turn % len(ways)
-    return ways[first:] + ways[:first]
 
 
 def claims(rows: Sequence[dict[str, Any]]) -> Iterator[Claim]:

@@ -39,6 +39,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.distributed import pipelining
 
+from partkit.bench._measure import rotated
 from partkit.collectives.barrier import barrier
 from partkit.communicator import Communicator, Pending
 from partkit.pipeline_parallel import make
@@ -118,8 +119,8 @@ def time_both(comm: Communicator, name: str, size: Size) -> tuple[list[float], l
     for step in steps:
         step()  # shapes become known
     taken: tuple[list[float], list[float]] = ([], [])
-    for _ in range(size.repetitions):
-        for step, seconds in zip(steps, taken, strict=True):
+    for turn in range(size.repetitions):
+        for step, seconds in rotated(list(zip(steps, taken, strict=True)), turn):
             barrier(comm)
             start = time.perf_counter()
             step()
