@@ -229,6 +229,7 @@ def test_case_L13_a_rank_whose_process_ends_is_named(live_world: Live, end: Call
     error = failure(world, lambda comm: end() if comm.rank == 1 else all_reduce(torch.ones(1), comm) if waiting else 0, kind=RankDied)
     assert (error.ranks, error.suffered) == ((1,), (0,) if waiting else ())
     assert str(error).splitlines()[:2] == [f"rank 1 ended without a result ({words})", "rank 1 will be started again at the next run, without its variables."]
+    assert ("memory ran out" in str(error)) == ("SIGKILL" in words)
     assert world.pids[0] == pids[0] and world.pids[1] != pids[1]
 
 
