@@ -34,7 +34,25 @@ class Cost(NamedTuple):
     steps: int
     """Rounds of messages, one after the other."""
     seconds: float
-    """Time from the common start to the last end."""
+    """Time from the common start to the last end, each rank having links of its own."""
+
+    def work(self, link: Link, cores: int | None) -> float:
+        """The least time in which so many cores carry the messages of all ranks: a message keeps two of them busy; 0 if ranks share none.
+
+        Example:
+            >>> Cost(messages=(2, 1, 0, 0), bytes_sent=(16, 8, 0, 0), steps=2, seconds=4.0).work(Link(latency=1.0, bandwidth=8.0), cores=2)
+            6.0
+        """
+        return (sum(self.messages) * link.latency + sum(self.bytes_sent) / link.bandwidth) / (cores / 2) if cores else 0.0
+
+    def on_cores(self, link: Link, cores: int | None) -> Cost:
+        """The same with the seconds that it takes on shared cores: the longest chain of messages, or all of them, whichever is longer.
+
+        Example:
+            >>> Cost(messages=(2, 1, 0, 0), bytes_sent=(16, 8, 0, 0), steps=2, seconds=4.0).on_cores(Link(latency=1.0, bandwidth=8.0), cores=2).seconds
+            6.0
+        """
+        return self._replace(seconds=max(self.seconds, self.work(link, cores)))
 
     @staticmethod
     def of_rounds(rounds: Iterable[Round], size: int, link: Link | Callable[[int, int], Link] = LOOPBACK) -> Cost:

@@ -28,7 +28,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from partkit.cluster import COSTS, LAPTOP_CORE, LOOPBACK, Link
-from partkit.cluster.cost import Cost
 from partkit.cluster.costs.local import local_bytes
 
 
@@ -119,15 +118,10 @@ def choose(
 def _choose(operation: str, nbytes: int, size: int, link: Link, memory_bandwidth: float, cores: int | None) -> Choice:
     costs = {name: cost(nbytes, 1, size, link) for name, cost in COSTS[operation].items()}
     local = {name: 3 * local_bytes(operation, name, nbytes, size) / memory_bandwidth for name in costs}
-    shared = {name: _through_cores(cost, link, cores) for name, cost in costs.items()}
+    shared = {name: cost.work(link, cores) for name, cost in costs.items()}
     found = Choice(operation, nbytes, size, link, {name: cost.seconds for name, cost in costs.items()}, local, shared)
     order = sorted(costs, key=lambda name: (_rounded(found.total(name)), _rounded(found.seconds[name])))
     return found._replace(seconds={name: found.seconds[name] for name in order})
-
-
-def _through_cores(cost: Cost, link: Link, cores: int | None) -> float:
-    """The messages of all ranks, as many at a time as there are pairs of cores."""
-    return 0.0 if cores is None else (sum(cost.messages) * link.latency + sum(cost.bytes_sent) / link.bandwidth) / (cores / 2)
 
 
 def _rounded(seconds: float) -> float:

@@ -98,7 +98,8 @@ def headline(view: View) -> str:
     found, shown = view.model, view.shown
     link = f"latency {seconds(found.link.latency)}, bandwidth {rate(found.link.bandwidth)}"
     dots = f"; {WORDS[view.clock]}: {count(sum(point.runs for point in shown), 'call')} as {count(len(shown), 'dot')}" if shown else ""
-    return f"model of {found.operation}, {count(found.ranks, 'rank')}, {link}{dots}"
+    cores = "" if found.cores is None else f" on {count(found.cores, 'shared core')}"
+    return f"model of {found.operation}, {count(found.ranks, 'rank')}{cores}, {link}{dots}"
 
 
 def rate(bandwidth: float) -> str:

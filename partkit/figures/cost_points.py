@@ -159,7 +159,7 @@ def _components(links: list[tuple[int, int]]) -> dict[int, tuple[int, int]]:
     return {rank: (min(joined), len(joined)) for rank, joined in sets.items()}
 
 
-def fit(found: Sequence[Point]) -> Link | None:
+def fit(found: Sequence[Point], cores: int | None = None) -> Link | None:
     """The link with which the model comes closest to the points; None if fewer than two of them have a model.
 
     Least squares of the relative errors, so that small messages count as much as large ones. The time of an algorithm is its
@@ -179,7 +179,7 @@ def fit(found: Sequence[Point]) -> Link | None:
         return None
     link = LOOPBACK
     for _ in range(_ROUNDS):
-        parts = np.array([_parts(cost, point, link) for point, cost in known])
+        parts = np.array([_parts(cost, point, link, cores) for point, cost in known])
         latency, per_byte = _non_negative(parts)
         before, link = link, Link(max(latency, LEAST_LATENCY), 1 / max(per_byte, 1 / MOST_BANDWIDTH))
         if link == before:
@@ -187,13 +187,13 @@ def fit(found: Sequence[Point]) -> Link | None:
     return link
 
 
-def _parts(cost: CostFunction, point: Point, link: Link) -> tuple[float, float]:
+def _parts(cost: CostFunction, point: Point, link: Link, cores: int | None) -> tuple[float, float]:
     """Latencies and bytes in the time of a call, per second that it took.
 
     Twice the latency with half the bandwidth is twice the time, so what is not a latency's part is the bandwidth's.
     """
     longer = Link(link.latency * (1 + _STEP), link.bandwidth)
-    time, more = (cost(point.nbytes, 1, point.ranks, one).seconds for one in (link, longer))
+    time, more = (cost(point.nbytes, 1, point.ranks, one).on_cores(one, cores).seconds for one in (link, longer))
     latencies = (more - time) / (longer.latency - link.latency)
     return latencies / point.median, max(0.0, time - latencies * link.latency) * link.bandwidth / point.median
 

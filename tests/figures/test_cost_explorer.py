@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from partkit.cluster import COSTS, LOOPBACK, Cost, CostFunction, Link
 from partkit.figures.cost_explorer import SIZES, assemble, model, spec
-from partkit.figures.cost_picture import View, bundle, look, time_scale
+from partkit.figures.cost_picture import View, bundle, headline, look, time_scale
 from partkit.figures.cost_points import Point, PointEncoder, Points, fit, points, read_tag
 from partkit.tracing import Event, Recorder, Trace
 
@@ -189,6 +189,28 @@ def test_the_link_that_made_the_points_is_found_again(link: Link, ranks: int) ->
     found = fit(made)
     assert found is not None
     assert (found.latency, found.bandwidth) == pytest.approx((link.latency, link.bandwidth), rel=1e-6, abs=2e-8)
+
+
+@pytest.mark.parametrize("cores", [1, 2, 64])
+def test_the_link_is_found_again_where_ranks_share_cores(cores: int) -> None:
+    link, names = Link(2e-4, 1e9), ("ring", "recursive_doubling", "reduce_broadcast")
+    costs = {(name, n): COSTS["all_reduce"][name](n, 1, 8, link).on_cores(link, cores) for name in names for n in (1000, 10_000_000)}
+    made = [Point("all_reduce", name, 8, n, 1, cost.seconds, 0, 0) for (name, n), cost in costs.items()]
+    found = fit(made, cores)
+    assert found is not None
+    assert (found.latency, found.bandwidth) == pytest.approx((link.latency, link.bandwidth), rel=1e-6)
+
+
+def test_on_shared_cores_the_sum_of_all_messages_counts() -> None:
+    link = Link(2e-4, 1e9)
+    own, shared = model("broadcast", 4, link), model("broadcast", 4, link, cores=2)
+    at = int(np.searchsorted(SIZES, 10**8))
+    curves = {name: [next(curve.seconds[at] for curve in found.curves if curve.algorithm == name) for found in (own, shared)] for name in ("tree", "chain")}
+    assert curves["tree"] == pytest.approx([2 * (2e-4 + 0.1), 3 * (2e-4 + 0.1)])
+    assert curves["chain"][0] < curves["tree"][0] and curves["chain"][1] > curves["tree"][1]
+    assert (spec(own, 1000)["cores"], spec(shared, 1000)["cores"]) == (0, 2)
+    assert shared.cost("tree", 10**8).seconds == pytest.approx(3 * (2e-4 + 0.1))
+    assert headline(View(shared, [], 1000)) == "model of broadcast, 4 ranks on 2 shared cores, latency 200 us, bandwidth 1 GB/s"
 
 
 def test_an_algorithm_that_cuts_its_tensor_by_the_link_can_be_fitted_too() -> None:
