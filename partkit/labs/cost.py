@@ -38,6 +38,7 @@ def check_cost(
         numel: elements to ask for; a multiple of all sizes, so that all chunks are equal.
 
     Raises:
+        TypeError: ``learner`` can't be called.
         ValueError: there is no such operation or algorithm.
 
     Example:
@@ -46,6 +47,8 @@ def check_cost(
         cost of all_reduce, naive: not yet
           look  1 rank: your cost is 0.00017288 s on a real link; it must be nothing, since one rank sends no message
     """
+    if not callable(learner):
+        raise TypeError(f"learner={learner!r}: give the function itself, my_function, not what it returns")
     if algorithm not in COSTS.get(operation, {}):
         known = [f"{op}/{name}" for op, costs in COSTS.items() for name in costs]
         raise ValueError(f"check_cost(operation={operation!r}, algorithm={algorithm!r}): choose one of {', '.join(known)}")
@@ -91,7 +94,9 @@ def _wrong(mine: Parts, right: Parts, call: tuple[int, int, int]) -> Iterator[st
     ranks = f"{size} rank{'' if size == 1 else 's'}"
     odd = [value for value in mine if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value)]
     if odd:
-        yield f"{ranks}: your function gives {odd[0]!r}; it must give a number of seconds"
+        endless = isinstance(odd[0], float) and not isfinite(odd[0])  # one of the links that are asked about has no limit
+        hint = "; divide bytes by link.bandwidth, multiply messages by link.latency" if endless else ""
+        yield f"{ranks}: your function gives {odd[0]!r}; it must give a number of seconds{hint}"
     elif not any(right):
         if any(mine):
             yield f"{ranks}: your cost is {mine.seconds:g} s on a real link; it must be nothing, since one rank sends no message"
@@ -100,7 +105,8 @@ def _wrong(mine: Parts, right: Parts, call: tuple[int, int, int]) -> Iterator[st
             yield f"{ranks}: messages and bytes are right, but not their sum; add latency times messages, and bytes divided by bandwidth"
     else:
         if not _same(mine.messages, right.messages):
-            yield f"{ranks}: your cost has {mine.messages:g} messages one after the other (times link.latency); it must be {right.messages:g}"
+            count = f"{mine.messages:g} message" + ("" if mine.messages == 1 else "s")
+            yield f"{ranks}: your cost has {count} one after the other (times link.latency); it must be {right.messages:g}"
         if not _same(mine.nbytes, right.nbytes):
             hint = _ratio(mine.nbytes, right.nbytes, itemsize)
             yield f"{ranks}: your cost has {mine.nbytes:.10g} bytes one after the other (over link.bandwidth); it must be {right.nbytes:.10g}{hint}"

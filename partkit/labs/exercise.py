@@ -27,6 +27,7 @@ from partkit.worlds.simulated import SimulatedWorld
 MOST_FINDINGS = 3
 SIMULATED = (8, 7, 6, 5, 4, 3, 2, 1)
 """Numbers of simulated ranks that every exercise is tried on, beside the live ones."""
+RIGHT_WITHOUT_MESSAGES = "the result is right, but none of its messages went through comm; was it torch.distributed?"
 Shapes = Sequence[tuple[int, ...]]
 
 
@@ -91,6 +92,9 @@ def _judge(exercise: Exercise, learner: Learner, case: Case, world: AnyWorld) ->
     yield from told
     if told:
         return
+    if case.size > 1 and not any((*outcome.traffic.messages, *outcome.traffic.ready_made)):
+        yield f"{RIGHT_WITHOUT_MESSAGES}; send the messages yourself, with comm.send, comm.recv and comm.sendrecv"
+        return
     if outcome.traffic.ready_made:
         used = ", ".join(outcome.traffic.ready_made)
         yield f"the result is right, but a ready-made collective made it ({used}); send the messages yourself, with comm.sendrecv"
@@ -115,7 +119,8 @@ def _results(exercise: Exercise, case: Case, attempts: Sequence[Attempt]) -> Ite
 def _result(made: Attempt, right: Tensor, size: int) -> str:
     """What is wrong with what one rank returned; begins with the mark that follows the rank's name."""
     if made.result is None:
-        return f" returned a {made.kind}; return the tensor"
+        what = "nothing (None)" if made.kind == "NoneType" else f"a {made.kind}"
+        return f" returned {what}; return the tensor"
     if made.result.shape != right.shape:
         return f" returned the shape {list(made.result.shape)}; it must be {list(right.shape)}"
     if made.result.dtype != right.dtype:

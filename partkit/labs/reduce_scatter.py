@@ -54,8 +54,11 @@ def _reduce_scatter_messages(case: Case, seen: Traffic) -> Iterator[str]:
 
 
 def _whose_block(results: Sequence[Tensor], inputs: Sequence[Tensor]) -> str:
-    """Blocks that are finished but on the wrong rank."""
+    """Blocks that are finished but on the wrong rank; where blocks are cut wrongly, only that is told."""
     finished = blocks(total(inputs), len(inputs))
+    if any(result.shape != block.shape for result, block in zip(results, finished, strict=True)):
+        uneven = f"{len(inputs[0])} elements on {len(inputs)} ranks make blocks of {', '.join(str(len(block)) for block in finished)}"
+        return f"{uneven}: cut x with pk.partition.block_sizes(len(x), comm.size)" if len(inputs[0]) % len(inputs) else ""
     for rank, result in enumerate(results):
         owners = [owner for owner, block in enumerate(finished) if block.numel() and torch.equal(block, result)]
         if owners and rank not in owners:

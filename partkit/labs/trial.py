@@ -27,7 +27,7 @@ from partkit.worlds.world import World
 
 Learner = Callable[[Tensor, Communicator], Any]
 AnyWorld = World | SimulatedWorld
-MOST_SECONDS = 30.0
+MOST_SECONDS = 10.0
 """For one attempt; a right one takes milliseconds."""
 OWN_FRAME = re.compile(r'  File "[^"]*[\\/]labs[\\/]trial\.py".*\n(    .*\n)*')
 """This file's lines in a traceback."""

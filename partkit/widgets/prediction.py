@@ -84,7 +84,7 @@ class Prediction:
             if answer not in self.choices:
                 raise ValueError(f"{answer!r} is none of the choices: {', '.join(map(repr, self.choices))}")
             return answer
-        if isinstance(answer, bool | str) or not math.isfinite(answer):
+        if not _is_number(answer):
             raise ValueError(f"{answer!r} is no number; this prediction asks for one" + (f", in {self.unit}" if self.unit else ""))
         return answer
 
@@ -118,12 +118,16 @@ class Prediction:
             raise ImportError("asking for a guess needs ipywidgets: pip install 'partkit[notebook]' (or call commit(guess))") from missing
         wide = ipywidgets.Layout(width="auto")
         number = self.choices is None
-        answer = ipywidgets.FloatText(layout=ipywidgets.Layout(width="10em")) if number else ipywidgets.RadioButtons(options=self.choices, layout=wide)
+        answer = (
+            ipywidgets.FloatText(layout=ipywidgets.Layout(width="10em")) if number else ipywidgets.RadioButtons(options=self.choices, value=None, layout=wide)
+        )
         button = ipywidgets.Button(description="This is my guess", button_style="primary", layout=wide)
         line = [answer, ipywidgets.Label(self.unit)] if number else [answer]
         form = ipywidgets.VBox([ipywidgets.HTML(f"<b>{escape(self.question)}</b>"), ipywidgets.HBox([*line, button])])
 
         def clicked(_: Any) -> None:
+            if answer.value is None:  # no choice made yet
+                return
             if self.guess is None:
                 self.commit(answer.value)
             answer.disabled = button.disabled = True
@@ -137,6 +141,14 @@ class Prediction:
 
     def __repr__(self) -> str:
         return str(self._still()["text/plain"])
+
+
+def _is_number(answer: Any) -> bool:
+    """Whether it is finite and no bool; whatever else somebody commits is none."""
+    try:
+        return not isinstance(answer, bool | str) and math.isfinite(answer)
+    except (TypeError, ValueError, OverflowError):
+        return False
 
 
 def _close(widget: Any) -> None:

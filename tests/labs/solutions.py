@@ -267,6 +267,16 @@ def whole_sum(x: Tensor, comm: Communicator) -> Tensor:
     return total
 
 
+def blocks_that_divide(x: Tensor, comm: Communicator) -> Tensor:
+    """Forgets the rest where sizes do not divide."""
+    (right, left), length = neighbours(comm), len(x) // comm.size
+    sums = [x[start : start + length].clone() for start in range(0, comm.size * length, max(length, 1))]
+    for step in range(comm.size - 1):
+        sent, added = sums[(comm.rank - step - 1) % comm.size], sums[(comm.rank - step - 2) % comm.size]
+        comm.sendrecv(sent, right, added, left, combine=torch.Tensor.add_)
+    return sums[comm.rank]
+
+
 def in_the_input(x: Tensor, comm: Communicator) -> Tensor:
     """Without the clone."""
     right, left = neighbours(comm)
@@ -398,6 +408,12 @@ def one_after_the_other(x: Tensor, comm: Communicator) -> Tensor:
         total += arrived
         distance *= 2
     return total
+
+
+def torchs_own_broadcast(x: Tensor, comm: Communicator) -> Tensor:
+    result = x.clone()
+    torch.distributed.broadcast(result, 0)
+    return result
 
 
 def ready_made(x: Tensor, comm: Communicator) -> Tensor:

@@ -56,12 +56,17 @@ def test_a_right_formula_is_solved() -> None:
             "2 ranks: your cost has 61440 bytes one after the other (over link.bandwidth); it must be 245760; elements have",
         ),
         (bits, "2 ranks: your cost has 1966080 bytes one after the other (over link.bandwidth); it must be 245760; these are bits: do not multiply by 8"),
-        (one_way, "2 ranks: your cost has 1 messages one after the other (times link.latency); it must be 2"),
+        (one_way, "2 ranks: your cost has 1 message one after the other (times link.latency); it must be 2"),
         (whole_tensors, "2 ranks: your cost has 491520 bytes one after the other (over link.bandwidth); it must be 245760"),
         (whichever_is_longer, "2 ranks: messages and bytes are right, but not their sum"),
         (one_rank_too, "1 rank: your cost is 5e-05 s on a real link; it must be nothing, since one rank sends no message"),
         (lambda numel, itemsize, size, link: None, "1 rank: your function gives None; it must give a number of seconds"),
         (lambda numel, itemsize, size, link: 1 / (size - 1), "your function raised ZeroDivisionError: division by zero"),
+        (
+            lambda n, item, size, link: link.latency * (size - 1) + n * item * (size - 1) * link.bandwidth,
+            "1 rank: your function gives nan; it must give a number of seconds; divide bytes by link.bandwidth",
+        ),
+        (lambda n, item, size, link: None, "1 rank: your function gives None; it must give a number of seconds"),
         (lambda x: 0.0, "your function raised TypeError"),
     ],
 )
@@ -74,6 +79,11 @@ def test_each_mistake_is_told_in_words(learner: Any, words: str) -> None:
 def test_any_algorithm_can_be_asked_for() -> None:
     assert check_cost(ring_instead, "all_reduce", "ring")
     assert check_cost(lambda numel, itemsize, size, link: (size - 1).bit_length() * link.seconds(numel * itemsize), "broadcast", "tree", sizes=(1, 3, 5, 8))
+
+
+def test_what_is_no_function_is_refused() -> None:
+    with pytest.raises(TypeError, match="give the function itself"):
+        check_cost(3.0)  # type: ignore[arg-type]
 
 
 def test_an_unknown_algorithm_is_refused() -> None:

@@ -41,7 +41,7 @@ WRONG: list[tuple[Check, Learner, str]] = [
     (check_broadcast, s.tree_for_powers_of_two, "3 ranks, shape [12]: it raises an error.\nrank 1: ValueError: dst=3 is outside this group"),
     (check_broadcast, s.everybody_gets_it_twice, "rank 1 received 2 messages; once is enough, p - 1 = 3 messages in all (sent: 6)"),
     (check_broadcast, s.back_to_the_root, "rank 0 received a message; it is the root and has everything"),
-    (check_broadcast, lambda x, comm: None, "rank 0 returned a NoneType; return the tensor"),
+    (check_broadcast, lambda x, comm: None, "rank 0 returned nothing (None); return the tensor"),
     (check_broadcast, s.dropped_handles, "rank 0: a message was posted and not waited for; call wait() on what isend and irecv give"),
     (check_broadcast, s.ends_a_rank, "4 ranks, shape [12]: a rank ends.\nrank 1 ended without a result (exit code 3)"),
     (check_all_gather, lambda x, comm: x, "rank 0 returned the shape [3]; it must be [12]"),
@@ -56,6 +56,7 @@ WRONG: list[tuple[Check, Learner, str]] = [
     (check_reduce_scatter, s.all_reduce_and_cut, "rank 0 sent to ranks 1-3; in a ring each rank sends to one neighbour only"),
     (check_reduce_scatter, s.whole_sum, "rank 0 returned the shape [12]; it must be [3]"),
     (check_reduce_scatter, s.in_the_input, "rank 0: the input was changed; work on a clone"),
+    (check_reduce_scatter, s.blocks_that_divide, "4 ranks, shape [10]: 10 elements on 4 ranks make blocks of 3, 3, 2, 2: cut x with"),
     (check_all_to_all, s.rank_zero_first, "steps, one after the other, where p - 1 = 7 are enough; some ranks wait for one that is busy with another"),
     (check_all_to_all, s.send_then_receive, "each waits for the next, a cycle"),
     (check_all_to_all, s.gather_all_and_pick, "rank 0 sent 288 bytes, not 72: send each other rank its own block, and nothing else"),
@@ -64,6 +65,7 @@ WRONG: list[tuple[Check, Learner, str]] = [
     (check_doubling, s.sends_the_input, "rank 0, element 0 (12 of 12 elements are wrong): the part of rank 3 is missing"),
     (check_doubling, s.ring_instead, "rank 0 sent 3 messages, recursive doubling sends log2(p) = 2"),
     (check_doubling, s.one_after_the_other, "8 simulated ranks, shape [24]: it takes 6 steps, one after the other, where log2(p) = 3 are enough"),
+    (check_broadcast, s.torchs_own_broadcast, "4 ranks, shape [12]: the result is right, but none of its messages went through comm; was it torch.dist"),
     (check_doubling, s.ready_made, "the result is right, but a ready-made collective made it (all_reduce)"),
 ]
 

@@ -129,7 +129,7 @@ def test_a_ring_in_turns_takes_too_many_steps(world4: pk.World) -> None:
         (everyone_to_everyone, "rank 0 sent to ranks 1-3; in a ring each rank sends to one neighbour only"),
         (only_even, "shape [10]: it raises an error.\nranks 0-3: ValueError: sizes must divide"),
         (blocking, "each waits for the next, a cycle"),
-        (lambda x, comm: None, "rank 0 returned a NoneType; return the tensor"),
+        (lambda x, comm: None, "rank 0 returned nothing (None); return the tensor"),
     ],
 )
 def test_each_mistake_is_told_in_words(world4: pk.World, learner: Learner, words: str) -> None:

@@ -59,6 +59,8 @@ def test_choices_are_radio_buttons(notebook: None) -> None:
     prediction = Prediction("Which?", choices=["naive", "ring"])
     form = prediction.form()
     assert form.children[1].children[0].options == ("naive", "ring")
+    form.children[1].children[1].click()
+    assert prediction.guess is None  # nothing is chosen for the reader
     form.children[1].children[0].value = "ring"
     form.children[1].children[1].click()
     assert prediction.reveal("naive").words == "not this time"
@@ -72,6 +74,8 @@ def test_choices_are_radio_buttons(notebook: None) -> None:
         (lambda: Prediction("q", choices=["a", "b"], guess="c"), "'c' is none of the choices: 'a', 'b'"),
         (lambda: Prediction("q", unit="ms").commit("fast"), "'fast' is no number; this prediction asks for one, in ms"),
         (lambda: Prediction("q").commit(float("nan")), "nan is no number"),
+        (lambda: Prediction("q").commit(None), "None is no number"),  # type: ignore[arg-type]
+        (lambda: Prediction("q").commit(10**400), "is no number"),
         (lambda: [p := Prediction("q", unit="messages"), p.commit(1), p.commit(2)], "your guess is 1 message already"),
     ],
 )
