@@ -39,3 +39,9 @@ def test_computations_inside_of_actions_are_not_counted_twice() -> None:
     assert busy(trace) == (1.0, 1.0)
     assert bubble_share(trace) == pytest.approx(1 / 2)
     assert bubble_share(Trace.from_events([], size=2)) == 0.0
+
+
+@pytest.mark.parametrize("kind", ["F", "B", "I", "W", "STEP"])
+def test_each_kind_that_takes_time_is_busy_time(kind: str) -> None:
+    events = [Event(0, "span", 0.0, 1.0, tag="0F0"), Event(0, "span", 1.0, 3.0, tag=f"0{kind}1"), Event(0, "span", 3.0, 7.0, tag="0SEND_F1")]
+    assert busy(Trace.from_events(events, size=1)) == (3.0,)
