@@ -27,7 +27,7 @@ from partkit.worlds.simulated import SimulatedWorld
 MOST_FINDINGS = 3
 SIMULATED = (8, 7, 6, 5, 4, 3, 2, 1)
 """Numbers of simulated ranks that every exercise is tried on, beside the live ones."""
-RIGHT_WITHOUT_MESSAGES = "the result is right, but none of its messages went through comm; was it torch.distributed?"
+RIGHT_WITHOUT_MESSAGES = "the result is right, but none of its messages went through comm (was it torch.distributed?)"
 Shapes = Sequence[tuple[int, ...]]
 
 

@@ -65,7 +65,7 @@ WRONG: list[tuple[Check, Learner, str]] = [
     (check_doubling, s.sends_the_input, "rank 0, element 0 (12 of 12 elements are wrong): the part of rank 3 is missing"),
     (check_doubling, s.ring_instead, "rank 0 sent 3 messages, recursive doubling sends log2(p) = 2"),
     (check_doubling, s.one_after_the_other, "8 simulated ranks, shape [24]: it takes 6 steps, one after the other, where log2(p) = 3 are enough"),
-    (check_broadcast, s.torchs_own_broadcast, "4 ranks, shape [12]: the result is right, but none of its messages went through comm; was it torch.dist"),
+    (check_broadcast, s.torchs_own_broadcast, "shape [12]: the result is right, but none of its messages went through comm (was it torch.distributed?); send"),
     (check_doubling, s.ready_made, "the result is right, but a ready-made collective made it (all_reduce)"),
 ]
 
