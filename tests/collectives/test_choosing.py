@@ -51,10 +51,10 @@ def test_a_choice_says_why() -> None:
 
 
 def test_ranks_that_share_cores_send_few_messages() -> None:
-    """Measured on two cores in ms: broadcast of 8 MB on 4 ranks 7.9 by the tree, 11.6 by the chain; all-reduce of 256 kB on 8 ranks 6.3 by
+    """Measured on two cores in ms: broadcast of 1 MB on 8 ranks 5.8 flat, 6.8 by the tree, 12.4 by the chain; all-reduce of 256 kB on 8 ranks 6.3 by
     reduce and broadcast, 9.1 by recursive doubling, 26.8 by the ring."""
     assert choose("broadcast", 8_000_000, 4).best == "chain"
-    assert choose("broadcast", 8_000_000, 4, cores=2).best == "tree"
+    assert choose("broadcast", 8_000_000, 4, cores=2).best == "flat"
     assert choose("all_reduce", 256_000, 8, cores=2).best == "reduce_broadcast"
     assert choose("all_reduce", 64_000_000, 8, cores=2).best == "halving_doubling"
 
@@ -65,18 +65,18 @@ def test_many_cores_are_as_good_as_own_links() -> None:
         assert choose("all_reduce", nbytes, 8, cores=16).best == choose("all_reduce", nbytes, 8).best
 
 
-def test_of_equal_work_the_shortest_chain_is_chosen() -> None:
-    """Flat and tree send the same messages; the tree not all from one rank."""
+def test_of_equal_work_the_simplest_is_chosen() -> None:
+    """Flat and tree send the same messages; those that hand on in the tree have to get a core first."""
     choice = choose("broadcast", 1_000, 8, cores=2)
-    assert choice.best == "tree"
+    assert choice.best == "flat"
     assert choice.total("flat") == pytest.approx(choice.total("tree"))
 
 
 def test_a_choice_for_shared_cores_says_so() -> None:
     lines = repr(choose("broadcast", 1_000_000, 4, Link(1e-3, 1e9), cores=2)).splitlines()
     assert lines[1].split() == ["messages", "or", "on", "the", "cores", "+", "adding,", "copying"]
-    assert lines[2].split() == ["tree", "4,000.0", "us", "6,000.0", "us", "+", "0.0", "us", "<-", "chosen"]
-    assert lines[1].index("cores") + len("cores") == lines[2].index("6,000.0") + len("6,000.0")
+    assert lines[2].split() == ["flat", "6,000.0", "us", "6,000.0", "us", "+", "0.0", "us", "<-", "chosen"]
+    assert lines[1].index("cores") + len("cores") == lines[2].rindex("6,000.0") + len("6,000.0")
 
 
 def test_no_cores_are_refused() -> None:

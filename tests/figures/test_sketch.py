@@ -71,3 +71,9 @@ def test_only_long_traces_of_few_ranks_are_sketched() -> None:
 )
 def test_traces_of_no_length_have_a_sketch(trace: Trace, number: int) -> None:
     assert len(sketch(trace)) == number
+
+
+def test_a_bar_a_little_wider_than_a_column_is_kept_behind_a_narrow_one() -> None:
+    bars = [(0.0, 0.1), (0.2, 1.7), (1.8, 1.9), (49.0, 50.0)]  # columns are 1.0 wide; the second bar begins in the column of the first
+    whole = Trace.from_events(Event(0, "compute", start, end) for start, end in bars)
+    assert len(sketch(whole, WIDTH)) == 4
