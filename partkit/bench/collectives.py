@@ -31,7 +31,6 @@ from partkit.collectives.broadcast import broadcast
 from partkit.collectives.choosing import choose
 from partkit.collectives.reduce_scatter import reduce_scatter
 from partkit.communicator import Communicator
-from partkit.worlds.cores import shared_cores
 from partkit.worlds.world import World
 
 KB, MB = 1_000, 1_000_000
@@ -115,7 +114,7 @@ def run(argv: Sequence[str]) -> dict[str, Any]:
 
 def row(world: World, operation: str, nbytes: int, repetitions: int, *, floor: bool = False, choices: bool = False) -> dict[str, Any]:
     """One line of the table: median times in ms, and the ratio of partkit to torch."""
-    choice = choose(operation, nbytes, world.size, cores=shared_cores())
+    choice = choose(operation, nbytes, world.size)
     model = {name: choice.total(name) for name in choice.seconds}
     others = [name for name in model if choices and name != choice.best and model[name] <= WORTH_A_TRY * model[choice.best]]
     by_rank = world.run(time_by_turns, operation, nbytes, repetitions, others, floor=floor)

@@ -36,23 +36,23 @@ class Cost(NamedTuple):
     seconds: float
     """Time from the common start to the last end, each rank having links of its own."""
 
-    def work(self, link: Link, cores: int | None) -> float:
-        """The least time in which so many cores carry the messages of all ranks: a message keeps two of them busy; 0 if ranks share none.
+    def work(self, link: Link) -> float:
+        """The time of the messages of all ranks through the channels that they share; 0 if each pair has a link of its own.
 
         Example:
-            >>> Cost(messages=(2, 1, 0, 0), bytes_sent=(16, 8, 0, 0), steps=2, seconds=4.0).work(Link(latency=1.0, bandwidth=8.0), cores=2)
+            >>> Cost(messages=(2, 1, 0, 0), bytes_sent=(16, 8, 0, 0), steps=2, seconds=4.0).work(Link(latency=1.0, bandwidth=8.0, channels=1))
             6.0
         """
-        return (sum(self.messages) * link.latency + sum(self.bytes_sent) / link.bandwidth) / (cores / 2) if cores else 0.0
+        return 0.0 if link.channels is None else (sum(self.messages) * link.latency + sum(self.bytes_sent) / link.bandwidth) / link.channels
 
-    def on_cores(self, link: Link, cores: int | None) -> Cost:
-        """The same with the seconds that it takes on shared cores: the longest chain of messages, or all of them, whichever is longer.
+    def through(self, link: Link) -> Cost:
+        """The same with the seconds that it takes where ranks share channels: the longest chain of messages or all of them, whichever is longer.
 
         Example:
-            >>> Cost(messages=(2, 1, 0, 0), bytes_sent=(16, 8, 0, 0), steps=2, seconds=4.0).on_cores(Link(latency=1.0, bandwidth=8.0), cores=2).seconds
+            >>> Cost(messages=(2, 1, 0, 0), bytes_sent=(16, 8, 0, 0), steps=2, seconds=4.0).through(Link(1.0, 8.0, channels=1)).seconds
             6.0
         """
-        return self._replace(seconds=max(self.seconds, self.work(link, cores)))
+        return self._replace(seconds=max(self.seconds, self.work(link)))
 
     @staticmethod
     def of_rounds(rounds: Iterable[Round], size: int, link: Link | Callable[[int, int], Link] = LOOPBACK) -> Cost:

@@ -19,25 +19,37 @@ if TYPE_CHECKING:
     from partkit.cluster.network import ClusterNetwork
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Link:
     """A connection between two ranks.
 
     Args:
         latency: seconds before the first byte arrives (alpha).
         bandwidth: bytes per second after that (beta).
+        channels: how many messages all pairs of ranks together have under way at a time, as on a bus; None: each pair has a link of its
+            own. Only `partkit.choose` (so ``algorithm="auto"``) and `partkit.CostExplorer` reckon with it: in the formulas of
+            `partkit.cluster.COSTS` and in virtual time each pair has its own.
 
     Example:
         >>> Link(latency=1e-6, bandwidth=1e9).seconds(1000)
         2e-06
+        >>> Link(latency=1e-6, bandwidth=1e9), Link(latency=1e-6, bandwidth=1e9, channels=1)
+        (Link(latency=1e-06, bandwidth=1000000000.0), Link(latency=1e-06, bandwidth=1000000000.0, channels=1))
     """
 
     latency: float
     bandwidth: float
+    channels: int | None = None
 
     def __post_init__(self) -> None:
         if not (self.latency >= 0 and self.bandwidth > 0):
             raise ValueError(f"{self!r}: latency is in seconds, at least 0; bandwidth in bytes per second, above 0")
+        if self.channels is not None and self.channels < 1:
+            raise ValueError(f"{self!r}: channels is the number of messages at a time, at least 1; None if each pair of ranks has its own link")
+
+    def __repr__(self) -> str:
+        channels = "" if self.channels is None else f", channels={self.channels!r}"
+        return f"Link(latency={self.latency!r}, bandwidth={self.bandwidth!r}{channels})"
 
     def seconds(self, nbytes: float) -> float:
         """Time of one message of ``nbytes``."""
@@ -103,9 +115,10 @@ class Device:
 
 LAPTOP_CORE = Device(flops=50e9, memory=4e9, memory_bandwidth=10e9, name="laptop core")
 """One core of a laptop in any dtype; round numbers, for pictures, not a measurement."""
-LOOPBACK = Link(latency=200e-6, bandwidth=1e9)
+LOOPBACK = Link(latency=200e-6, bandwidth=1e9, channels=1)
 """Ranks of one machine over TCP: round numbers, near what four ranks on two cores were seen to take, so that ``algorithm="auto"``
-chooses well there. For what your machine takes: `partkit.CostExplorer.measure`, ``partkit bench collectives``."""
+chooses well there. A message keeps two cores busy, the sender's and the receiver's, so c cores carry c / 2 messages at a time. For what your
+machine takes: `partkit.CostExplorer.measure`, ``partkit bench collectives``."""
 
 
 @dataclass(frozen=True)
@@ -118,8 +131,6 @@ class Cluster:
         topology: which ranks have which link (`Islands`, `Torus`, `LinkMatrix`); all have ``link`` by default.
         conditions: what is not as it should be: `SlowLink`, `ChangedLink`, `SlowDevice`, `Jitter`, `Death`.
         name: for pictures and tables.
-        cores: that all ranks share, being on one machine; None if each has its own. Only ``algorithm="auto"`` goes by it
-            (`partkit.choose`): virtual time gives every rank its own.
 
     Example:
         >>> Cluster(link=Link(latency=1e-6, bandwidth=25e9)).link.seconds(0)
@@ -135,11 +146,8 @@ class Cluster:
     topology: Topology | None = None
     conditions: tuple[Condition, ...] = ()
     name: str = "cluster"
-    cores: int | None = None
 
     def __post_init__(self) -> None:
-        if self.cores is not None and self.cores < 1:
-            raise ValueError(f"Cluster(cores={self.cores}): the ranks share at least one core; None if each has its own")
         if not isinstance(self.device, Device):
             object.__setattr__(self, "device", tuple(self.device))
         object.__setattr__(self, "conditions", tuple(self.conditions))

@@ -38,7 +38,7 @@ def _chosen(operation: str, nbytes: int, comm: Communicator) -> str:
         if len(kept) >= KEPT_CHOICES:
             kept.clear()
         cluster = comm.cluster
-        name = kept[asked] = choose(operation, nbytes, comm.size, cluster.link, cluster.memory_bandwidth, cluster.cores).best
+        name = kept[asked] = choose(operation, nbytes, comm.size, cluster.link, cluster.memory_bandwidth).best
     return name
 
 

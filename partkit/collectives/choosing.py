@@ -7,11 +7,11 @@ What counts is the time of the messages, `partkit.cluster.COSTS`, and that of wh
 (`partkit.cluster.costs.local`), each byte of which is two read and one written. The second is small, but where messages take
 equally long it decides.
 
-Ranks that share the cores of one machine have no links of their own: a message keeps two cores busy, the sender's and the
-receiver's, so that c cores carry c / 2 messages at a time. Then all messages together take at least their sum divided by c / 2, however
-well an algorithm spreads them over ranks: the bound by work, beside that by the longest chain (span). Broadcast, 4 ranks:
+Ranks of one machine have no links of their own: a message keeps two of its cores busy, the sender's and the receiver's, so that two
+cores carry one message at a time (`Link`: ``channels``). Then all messages together take at least their sum, however well
+an algorithm spreads them over ranks: the bound by work, beside that by the longest chain (span). Broadcast, 4 ranks:
 
-                     longest chain                   sum of all, at 2 cores one at a time
+                     longest chain                   sum of all, one at a time
     flat             3 (alpha + n / beta)            3 (alpha + n / beta)             <- nobody waits for a core to hand on
     tree             2 (alpha + n / beta)            3 (alpha + n / beta)
     chain            (2 + s) (alpha + n / (s beta))  3 (s alpha + n / beta)
@@ -51,7 +51,7 @@ class Choice(NamedTuple):
     local: dict[str, float]
     """Algorithm -> the time in which the busiest rank combines and copies."""
     shared: dict[str, float]
-    """Algorithm -> the time that the cores need for the messages of all ranks; 0 where each rank has its own."""
+    """Algorithm -> the time of the messages of all ranks through the channels that they share; 0 where each pair has its own link."""
 
     @property
     def best(self) -> str:
@@ -59,10 +59,10 @@ class Choice(NamedTuple):
         return next(iter(self.seconds))
 
     def total(self, name: str) -> float:
-        """The time of an algorithm: its messages, one behind the other or through the cores, whichever takes longer, and what ranks do beside.
+        """The time of an algorithm: its messages, the longest chain or all through shared channels, whichever takes longer, and what ranks do beside.
 
         Example:
-            >>> found = choose("broadcast", nbytes=1000, size=4, link=Link(latency=1.0, bandwidth=1000.0), cores=2)
+            >>> found = choose("broadcast", nbytes=1000, size=4, link=Link(latency=1.0, bandwidth=1000.0, channels=1))
             >>> found.total("tree"), found.seconds["tree"], found.shared["tree"]
             (6.0, 4.0, 6.0)
         """
@@ -70,24 +70,17 @@ class Choice(NamedTuple):
 
     def __repr__(self) -> str:
         head = f"{self.operation} of {self.nbytes:,} bytes on {self.size} ranks; a message: {self.link.latency:g} s + bytes / {self.link.bandwidth:g} bytes/s"
-        cores, fastest = any(self.shared.values()), self.total(self.best)
-        rows = [f"  {'':24} {'messages':>14}{'or on the cores' if cores else '':>{17 if cores else 0}}     + {'adding, copying':>15}"]
+        bus, fastest = any(self.shared.values()), self.total(self.best)
+        rows = [f"  {'':24} {'messages':>14}{'or on the bus' if bus else '':>{17 if bus else 0}}     + {'adding, copying':>15}"]
         for name, messages in self.seconds.items():
             times = self.total(name) / fastest if fastest else 1.0
             verdict = "   <- chosen" if name == self.best else f"   {times:6.2f} times"
-            shared = f"{1e6 * self.shared[name]:14,.1f} us" if cores else ""
+            shared = f"{1e6 * self.shared[name]:14,.1f} us" if bus else ""
             rows.append(f"  {name:24} {1e6 * messages:14,.1f} us{shared}  + {1e6 * self.local[name]:12,.1f} us{verdict}")
         return "\n".join([head, *rows])
 
 
-def choose(
-    operation: str,
-    nbytes: int,
-    size: int,
-    link: Link = LOOPBACK,
-    memory_bandwidth: float = LAPTOP_CORE.memory_bandwidth,
-    cores: int | None = None,
-) -> Choice:
+def choose(operation: str, nbytes: int, size: int, link: Link = LOOPBACK, memory_bandwidth: float = LAPTOP_CORE.memory_bandwidth) -> Choice:
     """The fastest algorithm in the alpha-beta model, with what ranks add and copy; what ``algorithm="auto"`` does.
 
     Args:
@@ -96,31 +89,28 @@ def choose(
         size: number of ranks.
         link: between any two of them.
         memory_bandwidth: bytes per second between a rank's memory and its arithmetic units (`Device`).
-        cores: that all ranks share, being on one machine; None if each has its own. Live ranks know (``comm.cluster.cores``).
 
     Raises:
-        ValueError: there is no such operation, or there are no cores.
+        ValueError: there is no such operation.
 
     Example:
         >>> choose("all_reduce", nbytes=1000, size=2, link=Link(latency=1.0, bandwidth=1000.0)).seconds["naive"]
         2.0
         >>> print(choose("all_reduce", nbytes=8_000_000, size=2).best)  # naive and recursive doubling send for as long, and add more
         ring
-        >>> choose("broadcast", nbytes=8_000_000, size=4).best, choose("broadcast", nbytes=8_000_000, size=4, cores=2).best
-        ('chain', 'flat')
+        >>> choose("broadcast", nbytes=8_000_000, size=4).best, choose("broadcast", nbytes=8_000_000, size=4, link=Link(2e-4, 1e9)).best
+        ('flat', 'chain')
     """
     if operation not in COSTS:
         raise ValueError(f"choose(operation={operation!r}): operation is one of {', '.join(map(repr, COSTS))}")
-    if cores is not None and cores < 1:
-        raise ValueError(f"choose(cores={cores}): the ranks share at least one core; None if each has its own")
-    return _choose(operation, int(nbytes), int(size), link, memory_bandwidth, cores)
+    return _choose(operation, int(nbytes), int(size), link, memory_bandwidth)
 
 
 @lru_cache(maxsize=4096)
-def _choose(operation: str, nbytes: int, size: int, link: Link, memory_bandwidth: float, cores: int | None) -> Choice:
+def _choose(operation: str, nbytes: int, size: int, link: Link, memory_bandwidth: float) -> Choice:
     costs = {name: cost(nbytes, 1, size, link) for name, cost in COSTS[operation].items()}
     local = {name: 3 * local_bytes(operation, name, nbytes, size) / memory_bandwidth for name in costs}
-    shared = {name: cost.work(link, cores) for name, cost in costs.items()}
+    shared = {name: cost.work(link) for name, cost in costs.items()}
     found = Choice(operation, nbytes, size, link, {name: cost.seconds for name, cost in costs.items()}, local, shared)
     order = sorted(costs, key=lambda name: float(f"{found.total(name):.9g}"))  # the last digits are rounding
     return found._replace(seconds={name: found.seconds[name] for name in order})

@@ -11,8 +11,8 @@ the bytes. So of each three powers of ten the ends and the middle are evaluated,
 straight line has it is not cut further: 7 evaluations a curve instead of 70, of which one can take a tenth of a second for
 hundreds of ranks. A crossover is where the straight lines between neighbouring samples meet.
 
-Ranks that share the cores of one machine need at least the time of all their messages, as many at once as there are pairs of cores
-(`partkit.cluster.cost.Cost.on_cores`): with ``cores`` curves are the longer of the two.
+Where ranks share channels (`partkit.cluster.Link`), curves are at least the time of the messages of all ranks through these
+(`partkit.cluster.cost.Cost.through`).
 
 References: as for `partkit.cluster`. Where MPI libraries switch algorithms: Thakur, Rabenseifner and Gropp 2005, section 4.
 """
@@ -84,22 +84,19 @@ class Model(NamedTuple):
     """Between the bands."""
     costs: Mapping[str, CostFunction]
     """Of each algorithm."""
-    cores: int | None = None
-    """That all ranks share; None if each has its own."""
 
     def cost(self, algorithm: str, nbytes: int) -> Cost:
         """What a call costs if each rank passes in ``nbytes``."""
-        return self.costs[algorithm](nbytes, 1, self.ranks, self.link).on_cores(self.link, self.cores)
+        return self.costs[algorithm](nbytes, 1, self.ranks, self.link).through(self.link)
 
 
-def model(operation: str, ranks: int, link: Link = LOOPBACK, cores: int | None = None) -> Model:
+def model(operation: str, ranks: int, link: Link = LOOPBACK) -> Model:
     """Sample all algorithms of an operation.
 
     Args:
         operation: a key of `partkit.cluster.COSTS`.
         ranks: at least 1.
         link: between any two of them.
-        cores: that all of them share; None if each has its own.
 
     Raises:
         ValueError: no algorithm of such an operation has a known cost, or there is no rank.
@@ -113,10 +110,10 @@ def model(operation: str, ranks: int, link: Link = LOOPBACK, cores: int | None =
         raise ValueError(f"operation={operation!r}: its cost is not known; operation is one of {', '.join(map(repr, COSTS))}")
     if ranks < 1:
         raise ValueError(f"ranks={ranks!r}: a collective needs at least one rank")
-    return assemble(operation, ranks, link, COSTS[operation], cores)
+    return assemble(operation, ranks, link, COSTS[operation])
 
 
-def assemble(operation: str, ranks: int, link: Link, costs: Mapping[str, CostFunction], cores: int | None = None) -> Model:
+def assemble(operation: str, ranks: int, link: Link, costs: Mapping[str, CostFunction]) -> Model:
     """The same with costs of your own: algorithm -> `partkit.cluster.CostFunction`.
 
     Example:
@@ -128,11 +125,11 @@ def assemble(operation: str, ranks: int, link: Link, costs: Mapping[str, CostFun
     """
 
     def curve(name: str) -> Curve:
-        return Curve(name, _sample(lambda nbytes: costs[name](nbytes, 1, ranks, link).on_cores(link, cores).seconds))
+        return Curve(name, _sample(lambda nbytes: costs[name](nbytes, 1, ranks, link).through(link).seconds))
 
     curves = [curve(name) for name in costs]
     bands, crossovers = _fastest(curves)
-    return Model(operation, ranks, link, curves, bands, crossovers, costs, cores)
+    return Model(operation, ranks, link, curves, bands, crossovers, costs)
 
 
 def _sample(seconds: Callable[[int], float]) -> Numbers:
@@ -207,8 +204,8 @@ class ModelSpec(NamedTuple):
     costs: list[dict[str, Any]]
     """At ``nbytes``, in the order of ``curves``: the most messages and bytes that a rank sends, steps, seconds."""
     nbytes: int
-    cores: int
-    """0 if each rank has its own."""
+    channels: int
+    """0 if each pair of ranks has its own link."""
 
 
 def spec(found: Model, nbytes: int) -> dict[str, Any]:
@@ -229,7 +226,7 @@ def spec(found: Model, nbytes: int) -> dict[str, Any]:
         bandwidth=found.link.bandwidth,
         costs=[cost_row(curve.algorithm, found.cost(curve.algorithm, nbytes)) for curve in found.curves],
         nbytes=nbytes,
-        cores=found.cores or 0,
+        channels=found.link.channels or 0,
     )._asdict()
 
 

@@ -98,8 +98,8 @@ def headline(view: View) -> str:
     found, shown = view.model, view.shown
     link = f"latency {seconds(found.link.latency)}, bandwidth {rate(found.link.bandwidth)}"
     dots = f"; {WORDS[view.clock]}: {count(sum(point.runs for point in shown), 'call')} as {count(len(shown), 'dot')}" if shown else ""
-    cores = "" if found.cores is None else f" on {count(found.cores, 'shared core')}"
-    return f"model of {found.operation}, {count(found.ranks, 'rank')}{cores}, {link}{dots}"
+    shared = "" if found.link.channels is None else f", {count(found.link.channels, 'shared channel')}"
+    return f"model of {found.operation}, {count(found.ranks, 'rank')}, {link}{shared}{dots}"
 
 
 def rate(bandwidth: float) -> str:

@@ -15,6 +15,7 @@ axis have the same name, but send nothing to each other. Calls that lack a rank 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -159,7 +160,7 @@ def _components(links: list[tuple[int, int]]) -> dict[int, tuple[int, int]]:
     return {rank: (min(joined), len(joined)) for rank, joined in sets.items()}
 
 
-def fit(found: Sequence[Point], cores: int | None = None) -> Link | None:
+def fit(found: Sequence[Point], channels: int | None = None) -> Link | None:
     """The link with which the model comes closest to the points; None if fewer than two of them have a model.
 
     Least squares of the relative errors, so that small messages count as much as large ones. The time of an algorithm is its
@@ -177,23 +178,23 @@ def fit(found: Sequence[Point], cores: int | None = None) -> Link | None:
     known = [(point, COSTS[point.operation][point.algorithm]) for point in found if point.algorithm in COSTS.get(point.operation, {}) and point.ranks > 1]
     if len(known) < 2:
         return None
-    link = LOOPBACK
+    link = replace(LOOPBACK, channels=channels)
     for _ in range(_ROUNDS):
-        parts = np.array([_parts(cost, point, link, cores) for point, cost in known])
+        parts = np.array([_parts(cost, point, link) for point, cost in known])
         latency, per_byte = _non_negative(parts)
-        before, link = link, Link(max(latency, LEAST_LATENCY), 1 / max(per_byte, 1 / MOST_BANDWIDTH))
+        before, link = link, Link(max(latency, LEAST_LATENCY), 1 / max(per_byte, 1 / MOST_BANDWIDTH), channels)
         if link == before:
             break
     return link
 
 
-def _parts(cost: CostFunction, point: Point, link: Link, cores: int | None) -> tuple[float, float]:
+def _parts(cost: CostFunction, point: Point, link: Link) -> tuple[float, float]:
     """Latencies and bytes in the time of a call, per second that it took.
 
     Twice the latency with half the bandwidth is twice the time, so what is not a latency's part is the bandwidth's.
     """
-    longer = Link(link.latency * (1 + _STEP), link.bandwidth)
-    time, more = (cost(point.nbytes, 1, point.ranks, one).on_cores(one, cores).seconds for one in (link, longer))
+    longer = replace(link, latency=link.latency * (1 + _STEP))
+    time, more = (cost(point.nbytes, 1, point.ranks, one).through(one).seconds for one in (link, longer))
     latencies = (more - time) / (longer.latency - link.latency)
     return latencies / point.median, max(0.0, time - latencies * link.latency) * link.bandwidth / point.median
 

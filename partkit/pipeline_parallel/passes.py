@@ -1,6 +1,6 @@
 """Passes: functions from schedule to schedule, to be put one behind the other.
 
-    add_communication       0F0 0F1 0B0 0B1          ->   0F0 0SEND_F0 0RECV_B0 0F1 0SEND_F1 0RECV_B1 0B0 0B1
+    add_communication       0F0 0F1 0B0 0B1          ->   0RECV_B0 0F0 0SEND_F0 0RECV_B1 0F1 0SEND_F1 0B0 0B1
     add_blocking_calls      0F0 0B0                  ->   0F0 0SEND_F0 0RECV_B0 0B0     each RECV right before its use
     remove_communication    the other way round
     split_backward          0B0                      ->   0I0 0W0
@@ -40,7 +40,7 @@ def add_communication(schedule: Schedule) -> Schedule:
     Example:
         >>> from partkit.pipeline_parallel import one_f_one_b
         >>> print(add_communication(one_f_one_b(2, 2)))
-        rank 0: 0F0 0SEND_F0 0RECV_B0 0F1 0SEND_F1 0RECV_B1 0B0 0B1
+        rank 0: 0RECV_B0 0F0 0SEND_F0 0RECV_B1 0F1 0SEND_F1 0B0 0B1
         rank 1: 1RECV_F0 1RECV_F1 1F0 1B0 1SEND_B0 1F1 1B1 1SEND_B1
     """
     if schedule.lowered:

@@ -5,7 +5,7 @@
     pk.CostExplorer("all_reduce", world)                         the dots of whatever a world runs, as it runs
 
 Curves come from the closed forms in `partkit.cluster`; dots from collectives in a trace (`partkit.figures.cost_points`). The sliders
-are the traits `ranks`, `nbytes`, `latency`, `bandwidth` and `cores`: moving one has Python compute the curves anew, and setting one in
+are the traits `ranks`, `nbytes`, `latency`, `bandwidth` and `channels`: moving one has Python compute the curves anew, and setting one in
 Python moves the slider. How it is shown and stored: `partkit.widgets.live`.
 """
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import traitlets
@@ -42,8 +43,8 @@ class CostExplorer(LiveView):
         measured: a `Trace` in which collectives were called, or anything whose ``trace`` is one (a world, a run); see `measure`.
         ranks: number of ranks; by default that of most of the dots, or 8.
         nbytes: bytes of the tensor that each rank passes in, for which the table lists the costs.
-        link: between any two ranks; by default that of the cluster of ``measured``, or `partkit.cluster.LOOPBACK`.
-        cores: that all ranks share, being on one machine, as live ranks do; 0 if each has its own.
+        link: between any two ranks; by default that of the cluster of ``measured``, or the numbers of `partkit.cluster.LOOPBACK`;
+            each pair of ranks has its own, unless it is given with ``channels``.
         height: of the picture, in pixels.
         title: shown above it.
 
@@ -53,11 +54,11 @@ class CostExplorer(LiveView):
         nbytes: the same.
         latency: the same; seconds.
         bandwidth: the same; bytes per second.
-        cores: the same; 0 if each rank has its own.
+        channels: the same; 0 if each pair of ranks has its own link.
 
     Raises:
         TypeError: ``measured`` has no trace.
-        ValueError: ``operation``, ``ranks``, ``nbytes``, the link, ``cores`` or ``height`` is none of the possible ones.
+        ValueError: ``operation``, ``ranks``, ``nbytes``, the link or ``height`` is none of the possible ones.
 
     Example:
         >>> explorer = CostExplorer("barrier", ranks=8, nbytes=1000, link=Link(latency=1e-5, bandwidth=1e9))
@@ -79,7 +80,7 @@ class CostExplorer(LiveView):
     nbytes = traitlets.Int(100_000).tag(sync=True)
     latency = traitlets.Float(LOOPBACK.latency).tag(sync=True)
     bandwidth = traitlets.Float(LOOPBACK.bandwidth).tag(sync=True)
-    cores = traitlets.Int(0).tag(sync=True)
+    channels = traitlets.Int(0).tag(sync=True)
     chart = traitlets.Dict().tag(sync=True)
     """The curves and costs for these, as JSON; follows them."""
 
@@ -91,14 +92,13 @@ class CostExplorer(LiveView):
         ranks: int | None = None,
         nbytes: int = 100_000,
         link: Link | None = None,
-        cores: int = 0,
         height: int | None = None,
         title: str = "",
     ) -> None:
         feed = Feed(Trace.from_events([]) if measured is None else measured, "CostExplorer", PointEncoder)
         link = _own_link(measured) if link is None else link
         self._found: Model | None = None
-        chosen = {"operation": operation, "nbytes": nbytes, "latency": link.latency, "bandwidth": link.bandwidth, "cores": cores}
+        chosen = {"operation": operation, "nbytes": nbytes, "latency": link.latency, "bandwidth": link.bandwidth, "channels": link.channels or 0}
         super().__init__(feed, _look(), title=title, height=height, **chosen)
         self.ranks = self._usual_ranks() if ranks is None else ranks
         self._follow()
@@ -152,12 +152,12 @@ class CostExplorer(LiveView):
         Raises:
             ValueError: fewer than two dots have a model.
         """
-        link = fit(self.points, self.cores or None)
+        link = fit(self.points, self.channels or None)
         if link is None:
             raise ValueError(f"fit(): a link has two numbers, so it takes two dots of {self.operation} on {self.ranks} ranks whose algorithm has a model")
         with self.hold_trait_notifications():
             self.latency, self.bandwidth = (float(f"{number:.3g}") for number in (link.latency, link.bandwidth))
-        return Link(self.latency, self.bandwidth)
+        return self._link
 
     def _hear(self, message: dict[str, str]) -> None:
         if message.get("type") != "fit":
@@ -167,7 +167,7 @@ class CostExplorer(LiveView):
 
     # -- the model follows its traits ----------------------------------------------------------------------------
 
-    @traitlets.validate("operation", "ranks", "nbytes", "latency", "bandwidth", "cores")
+    @traitlets.validate("operation", "ranks", "nbytes", "latency", "bandwidth", "channels")
     def _check(self, proposal: dict[str, Any]) -> Any:
         name, value = proposal["trait"].name, proposal["value"]
         possible = {
@@ -176,22 +176,26 @@ class CostExplorer(LiveView):
             "nbytes": (name != "nbytes" or value >= 1, "at least 1"),
             "latency": (name != "latency" or 0 <= value < math.inf, "in seconds, at least 0"),
             "bandwidth": (name != "bandwidth" or 0 < value < math.inf, "in bytes per second, above 0"),
-            "cores": (name != "cores" or value >= 0, "the number that all ranks share, or 0 if each has its own"),
+            "channels": (name != "channels" or value >= 0, "the number that all ranks share, or 0 if each pair has its own link"),
         }
         holds, right = possible[name]
         if not holds:
             raise ValueError(f"CostExplorer({name}={value!r}): {name} is {right}")
         return value
 
-    @traitlets.observe("operation", "ranks", "nbytes", "latency", "bandwidth", "cores")
+    @traitlets.observe("operation", "ranks", "nbytes", "latency", "bandwidth", "channels")
     def _changed(self, _: Any) -> None:
         self._follow()
 
     def _follow(self) -> None:
-        wanted = (self.operation, self.ranks, Link(self.latency, self.bandwidth), self.cores or None)
-        if self._found is None or (*self._found[:3], self._found.cores) != wanted:
+        wanted = (self.operation, self.ranks, self._link)
+        if self._found is None or self._found[:3] != wanted:
             self._found = model(*wanted)
         self.chart = spec(self._found, self.nbytes)
+
+    @property
+    def _link(self) -> Link:
+        return Link(self.latency, self.bandwidth, self.channels or None)
 
     def _usual_ranks(self) -> int:
         """Of most dots of the operation; of the world if there are none yet."""
@@ -213,9 +217,9 @@ class CostExplorer(LiveView):
 
 
 def _own_link(measured: Any) -> Link:
-    """That of the cluster of a world that has one."""
+    """That of the cluster of a world that has one, for each pair of ranks by itself, as in virtual time."""
     link: Link = getattr(getattr(measured, "cluster", None), "link", LOOPBACK)
-    return link
+    return replace(link, channels=None)
 
 
 def _look() -> dict[str, Any]:

@@ -26,7 +26,6 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from partkit.cluster import Cluster
 from partkit.communicator import Communicator, RankContext, current
 from partkit.diagnosis import RankState, Status
 from partkit.mesh import Mesh
@@ -35,7 +34,6 @@ from partkit.tracing.recorder import CpuClock
 from partkit.transport.process_group import ProcessGroupTransport, c10d, gloo_group
 from partkit.worlds.awake import is_awake
 from partkit.worlds.cells import fresh_main
-from partkit.worlds.cores import shared_cores
 from partkit.worlds.errors import pack_failure
 from partkit.worlds.gate import Gate
 from partkit.worlds.messages import Abort, Allow, Connect, Done, Events, Failed, Leave, Look, Ready, State, Task
@@ -110,7 +108,7 @@ class Rank:
 
             transport = ProcessGroupTransport(group, make_group)
             if self._context is None:
-                self._context = RankContext(transport, self._recorder, Cluster(cores=shared_cores()))
+                self._context = RankContext(transport, self._recorder)
                 self._context.gate = self._gate
                 self._comm = Communicator(self._context, mesh=self.mesh)
             self._context.transport = transport

@@ -115,3 +115,9 @@ def test_presets_are_clusters_of_any_size_they_have_room_for() -> None:
         assert 0 < network.message(0, 1, 10**6, 0.0) < 1 and 0 < network.computation(63, Computation(1e12, 1e9), 0.0) < 100
     inside, between = (pk.clusters.H100_NODES.network(16).message(0, dst, 10**9, 0.0) for dst in (7, 8))
     assert between / inside == pytest.approx(9, rel=0.01)  # 450 GB/s of NVLink against 50 GB/s
+
+
+def test_a_link_says_how_many_messages_it_carries_at_a_time() -> None:
+    assert repr(Link(1e-6, 1e9, channels=2)) == "Link(latency=1e-06, bandwidth=1000000000.0, channels=2)"
+    with pytest.raises(ValueError, match=r"Link\(latency=0.0, bandwidth=1.0, channels=0\): channels is the number of messages at a time, at least 1; None if"):
+        Link(0.0, 1.0, channels=0)

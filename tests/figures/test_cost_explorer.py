@@ -38,7 +38,7 @@ def test_curves_are_the_closed_forms(operation: str, ranks: int) -> None:
     assert [curve.algorithm for curve in found.curves] == list(COSTS[operation])
     for curve in found.curves:
         for i in range(0, len(SIZES), 5):
-            exact = COSTS[operation][curve.algorithm](int(SIZES[i]), 1, ranks, LOOPBACK).seconds
+            exact = COSTS[operation][curve.algorithm](int(SIZES[i]), 1, ranks, LOOPBACK).through(LOOPBACK).seconds
             assert curve.seconds[i] == pytest.approx(exact, rel=5e-3)
 
 
@@ -101,7 +101,7 @@ def test_the_browser_gets_plain_json() -> None:
     found = model("all_reduce", 8)
     sent = json.loads(json.dumps(spec(found, 1000), allow_nan=False))
     ring = next(row for row in sent["costs"] if row["name"] == "ring")
-    exact = COSTS["all_reduce"]["ring"](1000, 1, 8, LOOPBACK)
+    exact = COSTS["all_reduce"]["ring"](1000, 1, 8, LOOPBACK).through(LOOPBACK)
     assert (ring["messages"], ring["bytes"], ring["steps"], ring["seconds"]) == (max(exact.messages), max(exact.bytes_sent), exact.steps, exact.seconds)
     assert len(sent["sizes"]) == len(sent["curves"][0]["seconds"]) == len(SIZES)
 
@@ -191,26 +191,25 @@ def test_the_link_that_made_the_points_is_found_again(link: Link, ranks: int) ->
     assert (found.latency, found.bandwidth) == pytest.approx((link.latency, link.bandwidth), rel=1e-6, abs=2e-8)
 
 
-@pytest.mark.parametrize("cores", [1, 2, 64])
-def test_the_link_is_found_again_where_ranks_share_cores(cores: int) -> None:
-    link, names = Link(2e-4, 1e9), ("ring", "recursive_doubling", "reduce_broadcast")
-    costs = {(name, n): COSTS["all_reduce"][name](n, 1, 8, link).on_cores(link, cores) for name in names for n in (1000, 10_000_000)}
+@pytest.mark.parametrize("channels", [1, 2, 64])
+def test_the_link_is_found_again_where_ranks_share_channels(channels: int) -> None:
+    link, names = Link(2e-4, 1e9, channels), ("ring", "recursive_doubling", "reduce_broadcast")
+    costs = {(name, n): COSTS["all_reduce"][name](n, 1, 8, link).through(link) for name in names for n in (1000, 10_000_000)}
     made = [Point("all_reduce", name, 8, n, 1, cost.seconds, 0, 0) for (name, n), cost in costs.items()]
-    found = fit(made, cores)
+    found = fit(made, channels)
     assert found is not None
     assert (found.latency, found.bandwidth) == pytest.approx((link.latency, link.bandwidth), rel=1e-6)
 
 
-def test_on_shared_cores_the_sum_of_all_messages_counts() -> None:
-    link = Link(2e-4, 1e9)
-    own, shared = model("broadcast", 4, link), model("broadcast", 4, link, cores=2)
+def test_through_shared_channels_the_sum_of_all_messages_counts() -> None:
+    own, shared = model("broadcast", 4, Link(2e-4, 1e9)), model("broadcast", 4, Link(2e-4, 1e9, channels=1))
     at = int(np.searchsorted(SIZES, 10**8))
     curves = {name: [next(curve.seconds[at] for curve in found.curves if curve.algorithm == name) for found in (own, shared)] for name in ("tree", "chain")}
     assert curves["tree"] == pytest.approx([2 * (2e-4 + 0.1), 3 * (2e-4 + 0.1)])
     assert curves["chain"][0] < curves["tree"][0] and curves["chain"][1] > curves["tree"][1]
-    assert (spec(own, 1000)["cores"], spec(shared, 1000)["cores"]) == (0, 2)
+    assert (spec(own, 1000)["channels"], spec(shared, 1000)["channels"]) == (0, 1)
     assert shared.cost("tree", 10**8).seconds == pytest.approx(3 * (2e-4 + 0.1))
-    assert headline(View(shared, [], 1000)) == "model of broadcast, 4 ranks on 2 shared cores, latency 200 us, bandwidth 1 GB/s"
+    assert headline(View(shared, [], 1000)) == "model of broadcast, 4 ranks, latency 200 us, bandwidth 1 GB/s, 1 shared channel"
 
 
 def test_an_algorithm_that_cuts_its_tensor_by_the_link_can_be_fitted_too() -> None:

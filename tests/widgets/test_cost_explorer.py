@@ -6,6 +6,7 @@ import gc
 import json
 import weakref
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -56,7 +57,6 @@ CROSSING = {"small": algorithm(2.0, 3.0), "large": algorithm(12.0, 1.0)}
         (lambda: CostExplorer(ranks=0), ValueError, r"CostExplorer\(ranks=0\): ranks is at least 1"),
         (lambda: CostExplorer(nbytes=0), ValueError, r"CostExplorer\(nbytes=0\): nbytes is at least 1"),
         (lambda: CostExplorer(link=Link(1.0, float("inf"))), ValueError, r"CostExplorer\(bandwidth=inf\): bandwidth is in bytes per second, above 0"),
-        (lambda: CostExplorer(cores=-1), ValueError, r"CostExplorer\(cores=-1\): cores is the number that all ranks share, or 0 if each has its own"),
         (lambda: CostExplorer(height=3), ValueError, r"CostExplorer\(height=3\): height is a number of pixels from 40"),
     ],
 )
@@ -65,16 +65,23 @@ def test_refusals(make: Callable[[], CostExplorer], kind: type[Exception], words
         make()
 
 
+def test_channels_are_a_number_or_none_are_shared() -> None:
+    explorer = CostExplorer()
+    with pytest.raises(ValueError, match=r"CostExplorer\(channels=-1\): channels is the number that all ranks share, or 0 if each pair has its own link"):
+        explorer.channels = -1
+    explorer.close()
+
+
 def test_the_curves_follow_the_sliders() -> None:
     explorer = CostExplorer("all_reduce", ranks=8, link=LINK, nbytes=1000)
-    for name, value in (("ranks", 4), ("latency", 2e-3), ("bandwidth", 5e8), ("cores", 2), ("nbytes", 4_000_000), ("operation", "barrier")):
+    for name, value in (("ranks", 4), ("latency", 2e-3), ("bandwidth", 5e8), ("channels", 1), ("nbytes", 4_000_000), ("operation", "barrier")):
         setattr(explorer, name, value)
         wanted = COSTS[explorer.operation]
         link = Link(explorer.latency, explorer.bandwidth)
         assert [row["name"] for row in explorer.chart["costs"]] == list(wanted)
         for row in explorer.chart["costs"]:
             cost = wanted[row["name"]](explorer.nbytes, 1, explorer.ranks, link)
-            assert row["seconds"] == cost.on_cores(link, explorer.cores or None).seconds, name
+            assert row["seconds"] == cost.through(replace(link, channels=explorer.channels or None)).seconds, name
     json.dumps(explorer.chart, allow_nan=False)
     explorer.close()
 
@@ -106,7 +113,10 @@ def test_the_link_is_that_of_the_world_unless_it_is_given() -> None:
 
     with_world, given = CostExplorer("all_reduce", World()), CostExplorer("all_reduce", World(), link=LINK)
     assert (with_world.latency, with_world.bandwidth) == (3e-6, 7e9)
-    assert (given.latency, given.bandwidth) == (1e-4, 1e9)
+    assert (given.latency, given.bandwidth, given.channels) == (1e-4, 1e9, 0)
+    shared = CostExplorer("all_reduce", World(), link=replace(LINK, channels=2))
+    assert (shared.channels, shared.chart["channels"]) == (2, 2)
+    shared.close()
     with_world.close()
     given.close()
 
@@ -191,7 +201,7 @@ def test_curves_bands_and_words(show: Show) -> None:
     assert colored(page, LINES[0][0]) > 3000 and colored(page, LINES[1][0]) > 3000
     assert page.inner_text(".pk-info") == "model, 4 ranks, 1 MB: large 2.2 ms, then small 3.2 ms (1.45 times)"
     assert page.inner_text(".pk-status") == "crossovers: small to large at 500 kB · no dots: nothing measured"
-    assert page.locator("output").all_inner_texts() == ["4 ranks", "1 MB", "100 us", "1 GB/s", "each its own"]
+    assert page.locator("output").all_inner_texts() == ["4 ranks", "1 MB", "100 us", "1 GB/s", "own links"]
     assert page.locator("select option").all_inner_texts() == list(COSTS) and page.locator("select").input_value() == "all_reduce"
     assert page.locator("button[value=f]").is_disabled()
     rows = [row.locator("th, td").all_inner_texts() for row in page.locator(".pk-table tr").all()]
@@ -200,13 +210,13 @@ def test_curves_bands_and_words(show: Show) -> None:
 
 def test_sliders_answer_to_keys_and_say_their_value(show: Show) -> None:
     page = show(CostExplorer("all_reduce", nbytes=100_000, ranks=16, link=LINK))
-    slider = {name: page.locator("input").nth(k) for k, name in enumerate(("ranks", "nbytes", "latency", "bandwidth", "cores"))}
+    slider = {name: page.locator("input").nth(k) for k, name in enumerate(("ranks", "nbytes", "latency", "bandwidth", "channels"))}
     for name, key, value in [
         ("ranks", "ArrowRight", STOPS[STOPS.index(16) + 1]),
         ("nbytes", "ArrowRight", 130_000),
         ("latency", "ArrowLeft", 8.9e-05),
         ("bandwidth", "End", 1e13),
-        ("cores", "ArrowRight", 1),
+        ("channels", "ArrowRight", 1),
     ]:
         slider[name].focus()
         after(page, lambda key=key: page.keyboard.press(key))

@@ -1,6 +1,6 @@
 // One place where the costs of a collective are shown. The curves come from Python, which alone knows the formulas; a slider sets a
 // trait, and Python answers with other curves. What is drawn, and what is the same: partkit/figures/cost_picture.py.
-const TOP = 36, FOOT = 46, LEFT = 74, FONT = "13px system-ui, sans-serif", BOLD = `600 ${FONT}`, TRAITS = ["ranks", "nbytes", "latency", "bandwidth", "cores", "operation", "chart"];
+const TOP = 36, FOOT = 46, LEFT = 74, FONT = "13px system-ui, sans-serif", BOLD = `600 ${FONT}`, TRAITS = ["ranks", "nbytes", "latency", "bandwidth", "channels", "operation", "chart"];
 
 class View {
   // `seen` is called once the element is on a page: before, it has neither size nor style.
@@ -231,13 +231,13 @@ class View {
 
   say() {
     const { found, points, store, meta: m } = this, x = this.model.get("nbytes"), [[best, least] = ["", 0], [second, next] = []] = this.times(x);
-    const chosen = `model, ${words(found.ranks, "rank")}${found.cores ? ` on ${words(found.cores, "shared core")}` : ""}, ${bytes(x)}: ${best} ${seconds(least)}` + (!second || !least ? "" : next < 1.005 * least ? `, ${second} the same` : `, then ${second} ${seconds(next)} (${three(next / least)} times)`);
+    const chosen = `model, ${words(found.ranks, "rank")}${found.channels ? `, ${words(found.channels, "shared channel")}` : ""}, ${bytes(x)}: ${best} ${seconds(least)}` + (!second || !least ? "" : next < 1.005 * least ? `, ${second} the same` : `, then ${second} ${seconds(next)} (${three(next / least)} times)`);
     const others = [...new Set([...store.points.values()].filter((p) => p.operation === found.operation && p.ranks !== found.ranks).map((p) => p.ranks))].sort((a, b) => a - b);
     const runs = points.map((p) => p.runs), calls = `${[...new Set([min(...runs), max(...runs)])].join("-")} ${max(...runs) === 1 ? "call" : "calls"} a dot`;
     const dotted = points.length ? dots(`${m.note}: ${words(points.length, "dot")}`, calls, "dot: median, bar: middle half") : store.points.size ? "" : "no dots: nothing measured";
     const crossed = found.crossovers.map((one) => `${one.before} to ${one.after} at ${bytes(one.nbytes)}`).join(", ");
     if (this.info.textContent !== chosen) this.info.textContent = chosen;
-    const late = ["ranks", "latency", "bandwidth", "cores", "operation"].some((name) => found[name] !== this.model.get(name)) && "computing other curves ...";
+    const late = ["ranks", "latency", "bandwidth", "channels", "operation"].some((name) => found[name] !== this.model.get(name)) && "computing other curves ...";
     this.status.textContent = dots(late, crossed && `crossovers: ${crossed}`, dotted, others.length && `more dots at ${others.join(", ")} ranks`, m.live && "running");
     this.over.ariaLabel = `Time of ${found.operation} over bytes. ${chosen}. ${this.status.textContent}`;
     for (const [key, node] of [["t", this.table], ["?", this.help]]) this.root.querySelector(`button[value="${key}"]`).ariaPressed = !node.hidden;

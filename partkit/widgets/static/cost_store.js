@@ -23,7 +23,7 @@ const SLIDERS = [
   ["nbytes", "Bytes", () => [...new Set(powers(0, 9, 10).map(round))], bytes],
   ["latency", "Latency", () => powers(-8, -2, 20), seconds],
   ["bandwidth", "Bandwidth", () => powers(6, 13, 20), rate],
-  ["cores", "Shared cores", () => [0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64], (x) => (x ? words(x, "core") : "each its own")],
+  ["channels", "Channels", () => [0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64], (x) => (x ? `${x} shared` : "own links")],
 ];
 
 // One slider: a range of the places of its values, so that arrow keys go from one to the next.
