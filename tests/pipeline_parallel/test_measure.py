@@ -45,3 +45,8 @@ def test_computations_inside_of_actions_are_not_counted_twice() -> None:
 def test_each_kind_that_takes_time_is_busy_time(kind: str) -> None:
     events = [Event(0, "span", 0.0, 1.0, tag="0F0"), Event(0, "span", 1.0, 3.0, tag=f"0{kind}1"), Event(0, "span", 3.0, 7.0, tag="0SEND_F1")]
     assert busy(Trace.from_events(events, size=1)) == (3.0,)
+
+
+def test_a_rank_without_actions_is_idle_all_along() -> None:
+    trace = Trace.from_events([Event(0, "span", 0.0, 1.0, tag="0F0")], size=2)
+    assert (bubble_share(trace), busy(trace), spans(trace)) == (0.5, (1.0, 0.0), (1.0, 0.0))

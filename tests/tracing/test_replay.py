@@ -91,6 +91,20 @@ def test_measured_durations_are_those_between_messages() -> None:
     assert [(e.rank, e.start, e.end) for e in trace.replay(cluster).events] == [(0, 0.0, 0.25), (1, 0.0, 0.25)]
 
 
+def test_what_is_posted_during_a_wait_does_not_make_the_wait_count_as_work() -> None:
+    """Rank 0 waits from 0 to 10 for what rank 1 works on; another of its threads posts a send at 3."""
+    events = [
+        Event(0, "recv", 0.0, 10.0, peer=1, nbytes=8, tag="a"),
+        Event(0, "send", 3.0, 11.0, peer=1, nbytes=8, tag="b"),
+        Event(1, "recv", 0.0, 11.0, peer=0, nbytes=8, tag="b"),
+        Event(1, "send", 10.0, 10.0, peer=0, nbytes=8, tag="a"),
+    ]
+    trace = Trace.from_events(events)
+    for row in trace.columns:
+        row["waited"] = 11.0 if trace.strings[row["tag"]] == "b" else row["start"]
+    assert trace.replay(Cluster(link=Link(0.25, float("inf"))), "measured").makespan == 11.25
+
+
 def test_a_message_of_which_one_side_is_missing_takes_no_time() -> None:
     trace = Trace.from_events([Event(0, "send", 0.0, 1.0, peer=1, nbytes=8), Event(1, "compute", 0.0, 1.0, tag="f")], size=2)
     assert trace.replay(Cluster()).makespan == 0.0
