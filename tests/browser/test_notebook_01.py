@@ -83,7 +83,7 @@ def test_same_as_serial_says_yes_and_no(course: Course) -> None:
 def test_ranks_that_disagree_are_told_so_and_go_on(course: Course) -> None:
     error = course.output("rank // 2 + 1")
     number = course.cell("rank // 2 + 1").locator(".jp-InputPrompt").inner_text().strip(":")
-    for words in ("RanksStuck", f"ranks 0-1: all_reduce #1 of float32[1], sum, recursive_doubling at In {number}:2", "ranks 2-3: all_reduce #1 of float32[2]"):
+    for words in ("RanksStuck", f"ranks 0-1: all_reduce #1 of float32[1], sum, reduce_broadcast at In {number}:2", "ranks 2-3: all_reduce #1 of float32[2]"):
         expect(error).to_contain_text(words)
     expect(course.output("# NBVAL_CHECK_OUTPUT\npk.all_reduce(x, comm)")).to_contain_text("ranks 0-3")
 
