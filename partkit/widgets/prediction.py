@@ -122,12 +122,12 @@ class Prediction:
             ipywidgets.FloatText(layout=ipywidgets.Layout(width="10em")) if number else ipywidgets.RadioButtons(options=self.choices, value=None, layout=wide)
         )
         button = ipywidgets.Button(description="This is my guess", button_style="primary", layout=wide)
+        button.disabled = answer.value is None  # until there is a choice
+        answer.observe(lambda change: setattr(button, "disabled", change["new"] is None), names="value")
         line = [answer, ipywidgets.Label(self.unit)] if number else [answer]
         form = ipywidgets.VBox([ipywidgets.HTML(f"<b>{escape(self.question)}</b>"), ipywidgets.HBox([*line, button])])
 
         def clicked(_: Any) -> None:
-            if answer.value is None:  # no choice made yet
-                return
             if self.guess is None:
                 self.commit(answer.value)
             answer.disabled = button.disabled = True

@@ -59,10 +59,11 @@ def test_choices_are_radio_buttons(notebook: None) -> None:
     prediction = Prediction("Which?", choices=["naive", "ring"])
     form = prediction.form()
     assert form.children[1].children[0].options == ("naive", "ring")
-    form.children[1].children[1].click()
-    assert prediction.guess is None  # nothing is chosen for the reader
-    form.children[1].children[0].value = "ring"
-    form.children[1].children[1].click()
+    answer, button = form.children[1].children
+    assert answer.value is None and button.disabled  # nothing is chosen for the reader
+    answer.value = "ring"
+    assert not button.disabled
+    button.click()
     assert prediction.reveal("naive").words == "not this time"
 
 
