@@ -37,7 +37,10 @@ class Cost(NamedTuple):
     """Time from the common start to the last end, each rank having links of its own."""
 
     def work(self, link: Link) -> float:
-        """The time of the messages of all ranks through the channels that they share; 0 if each pair has a link of its own.
+        """The time, in seconds, of the messages of all ranks through the channels that they share; 0 if each pair has a link of its own.
+
+        Args:
+            link: that of the formula, with its ``channels``.
 
         Example:
             >>> Cost(messages=(2, 1, 0, 0), bytes_sent=(16, 8, 0, 0), steps=2, seconds=4.0).work(Link(latency=1.0, bandwidth=8.0, channels=1))
@@ -47,6 +50,9 @@ class Cost(NamedTuple):
 
     def through(self, link: Link) -> Cost:
         """The same with the seconds that it takes where ranks share channels: the longest chain of messages or all of them, whichever is longer.
+
+        Args:
+            link: that of the formula, with its ``channels``.
 
         Example:
             >>> Cost(messages=(2, 1, 0, 0), bytes_sent=(16, 8, 0, 0), steps=2, seconds=4.0).through(Link(1.0, 8.0, channels=1)).seconds

@@ -1,7 +1,7 @@
 """Clusters to try things on: ``pk.clusters``. Peaks from public data sheets, not measurements; `Device.efficiency` is yours to set.
 
     name            what                                                                      devices, links
-    LAPTOP          one core a rank, TCP on the same machine                                  `LAPTOP_CORE`, `LOOPBACK`
+    LAPTOP          a core a rank to compute, messages by TCP on two cores                    `LAPTOP_CORE`, `LOOPBACK`
     H100_NODES      8 H100 SXM a node by NVLink, one 400 Gb/s port a GPU between nodes        [1]  [2]
     A100_NODES      8 A100 SXM 80 GB a node by NVLink, one 200 Gb/s port a GPU                [3]  [4]
     tpu_v4(x,y,z)   a torus of TPU v4 chips                                                   [5]  [6]

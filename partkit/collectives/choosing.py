@@ -8,8 +8,8 @@ What counts is the time of the messages, `partkit.cluster.COSTS`, and that of wh
 equally long it decides.
 
 Ranks of one machine have no links of their own: a message keeps two of its cores busy, the sender's and the receiver's, so that two
-cores carry one message at a time (`Link`: ``channels``). Then all messages together take at least their sum, however well
-an algorithm spreads them over ranks: the bound by work, beside that by the longest chain (span). Broadcast, 4 ranks:
+cores carry one message at a time (`Link`: ``channels``), or let two ranks add. Then all that ranks do together takes at least its sum,
+however well an algorithm spreads it over them: the bound by work, beside that by the longest chain (span). Broadcast, 4 ranks:
 
                      longest chain                   sum of all, one at a time
     flat             3 (alpha + n / beta)            3 (alpha + n / beta)             <- nobody waits for a core to hand on
@@ -26,6 +26,7 @@ Reference: the work law and the span law in Cormen, Leiserson, Rivest and Stein 
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -50,8 +51,8 @@ class Choice(NamedTuple):
     """Algorithm -> the time of its messages if each has a link to itself; that which is fastest in all comes first."""
     local: dict[str, float]
     """Algorithm -> the time in which the busiest rank combines and copies."""
-    shared: dict[str, float]
-    """Algorithm -> the time of the messages of all ranks through the channels that they share; 0 where each pair has its own link."""
+    work: dict[str, float]
+    """Algorithm -> the time of all messages, and of all that all ranks combine and copy, on the cores that they share; 0 where each has its own."""
 
     @property
     def best(self) -> str:
@@ -59,24 +60,27 @@ class Choice(NamedTuple):
         return next(iter(self.seconds))
 
     def total(self, name: str) -> float:
-        """The time of an algorithm: its messages, the longest chain or all through shared channels, whichever takes longer, and what ranks do beside.
+        """The time of an algorithm, in seconds: of its longest chain, or of all that ranks do on shared cores, whichever takes longer.
+
+        Args:
+            name: of the algorithm.
 
         Example:
             >>> found = choose("broadcast", nbytes=1000, size=4, link=Link(latency=1.0, bandwidth=1000.0, channels=1))
-            >>> found.total("tree"), found.seconds["tree"], found.shared["tree"]
+            >>> found.total("tree"), found.seconds["tree"], found.work["tree"]
             (6.0, 4.0, 6.0)
         """
-        return max(self.seconds[name], self.shared[name]) + self.local[name]
+        return max(self.seconds[name] + self.local[name], self.work[name])
 
     def __repr__(self) -> str:
         head = f"{self.operation} of {self.nbytes:,} bytes on {self.size} ranks; a message: {self.link.latency:g} s + bytes / {self.link.bandwidth:g} bytes/s"
-        bus, fastest = any(self.shared.values()), self.total(self.best)
-        rows = [f"  {'':24} {'messages':>14}{'or on the bus' if bus else '':>{17 if bus else 0}}     + {'adding, copying':>15}"]
+        shared, fastest = any(self.work.values()), self.total(self.best)
+        rows = [f"  {'':24} {'messages':>14}     + {'adding, copying':>15}{'   or all on shared cores' if shared else ''}"]
         for name, messages in self.seconds.items():
             times = self.total(name) / fastest if fastest else 1.0
             verdict = "   <- chosen" if name == self.best else f"   {times:6.2f} times"
-            shared = f"{1e6 * self.shared[name]:14,.1f} us" if bus else ""
-            rows.append(f"  {name:24} {1e6 * messages:14,.1f} us{shared}  + {1e6 * self.local[name]:12,.1f} us{verdict}")
+            work = f"{1e6 * self.work[name]:22,.1f} us" if shared else ""
+            rows.append(f"  {name:24} {1e6 * messages:14,.1f} us  + {1e6 * self.local[name]:12,.1f} us{work}{verdict}")
         return "\n".join([head, *rows])
 
 
@@ -109,8 +113,10 @@ def choose(operation: str, nbytes: int, size: int, link: Link = LOOPBACK, memory
 @lru_cache(maxsize=4096)
 def _choose(operation: str, nbytes: int, size: int, link: Link, memory_bandwidth: float) -> Choice:
     costs = {name: cost(nbytes, 1, size, link) for name, cost in COSTS[operation].items()}
-    local = {name: 3 * local_bytes(operation, name, nbytes, size) / memory_bandwidth for name in costs}
-    shared = {name: cost.work(link) for name, cost in costs.items()}
-    found = Choice(operation, nbytes, size, link, {name: cost.seconds for name, cost in costs.items()}, local, shared)
+    beside = {name: local_bytes(operation, name, nbytes, size) for name in costs}
+    a_byte, cores = 3 / memory_bandwidth, 2 * (link.channels or math.inf)
+    local = {name: a_byte * beside[name].busiest for name in costs}
+    work = {name: costs[name].work(link) + a_byte * beside[name].together / cores for name in costs}
+    found = Choice(operation, nbytes, size, link, {name: cost.seconds for name, cost in costs.items()}, local, work)
     order = sorted(costs, key=lambda name: float(f"{found.total(name):.9g}"))  # the last digits are rounding
     return found._replace(seconds={name: found.seconds[name] for name in order})

@@ -167,6 +167,11 @@ def fit(found: Sequence[Point], channels: int | None = None) -> Link | None:
     number of latencies times the latency, plus its number of bytes over the bandwidth. Both numbers may depend on the link (an
     algorithm that chooses how it cuts its tensor), so they are taken at the link found so far, until it stays.
 
+    Args:
+        found: what was measured.
+        channels: how many messages all ranks together have under way at a time (`Link`), since dots alone don't tell; None if each
+            pair of ranks has a link of its own.
+
     Example:
         >>> link = Link(latency=5e-5, bandwidth=2e9)
         >>> seconds = lambda n: COSTS["all_reduce"]["ring"](n, 1, 4, link).seconds

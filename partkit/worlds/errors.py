@@ -138,7 +138,7 @@ def rank_died(codes: dict[int, int | None], suffered: Sequence[int], killed: Seq
         by_end.setdefault(describe_exit(code), []).append(rank)
     lines = [f"{name_ranks(ranks)} ended without a result ({end})" for end, ranks in by_end.items()]
     advice = f"{name_ranks(list(codes))} will be started again at the next run, without {'its' if len(codes) == 1 else 'their'} variables."
-    memory = ["Nobody sent SIGKILL? Then memory ran out, and the system chose this process: take fewer ranks or smaller tensors."]
+    memory = ["If nobody sent SIGKILL, memory ran out and the system chose this process: take fewer ranks or smaller tensors."]
     return RankDied("\n".join([*lines, advice, *(memory if -signal.SIGKILL in codes.values() else [])]), sorted(codes), suffered, killed=killed)
 
 

@@ -40,30 +40,33 @@ def touched(comm: Communicator, operation: str, algorithm: str) -> int:
     return int(count.nbytes)
 
 
-def by_busiest(size: int) -> dict[tuple[str, str], int]:
-    """Each algorithm -> what it lets the busiest of so many ranks add and copy."""
+def counted(size: int) -> dict[tuple[str, str], tuple[int, ...]]:
+    """Each algorithm -> what each of so many ranks adds and copies."""
     ranks = SimulatedWorld(size).run(lambda comm: [touched(comm, *case) for case in CASES])
-    return {case: max(counts) for case, counts in zip(CASES, zip(*ranks, strict=True), strict=True)}
+    return dict(zip(CASES, zip(*ranks, strict=True), strict=True))
 
 
 @pytest.mark.parametrize("size", [2, 4, 8])
-def test_the_busiest_rank_adds_and_copies_what_the_table_says(size: int) -> None:
-    predicted = {case: local_bytes(*case, 8 * NUMEL, size) for case in CASES}
-    if size == 2:
-        predicted["all_reduce", "double_tree"] *= 3 / 4  # nobody has two children
-    assert by_busiest(size) == predicted
+def test_ranks_add_and_copy_what_the_table_says(size: int) -> None:
+    for case, by_rank in counted(size).items():
+        busiest, together = local_bytes(*case, 8 * NUMEL, size)
+        if size == 2 and case == ("all_reduce", "double_tree"):
+            busiest *= 3 / 4  # nobody has two children
+        assert (max(by_rank), sum(by_rank)) == (busiest, together), case
 
 
 @pytest.mark.parametrize("size", [3, 6, 7])
 def test_other_numbers_of_ranks_are_near(size: int) -> None:
-    for case, counted in by_busiest(size).items():
-        assert abs(counted - local_bytes(*case, 8 * NUMEL, size)) <= 1.1 * 8 * NUMEL, case
+    for case, by_rank in counted(size).items():
+        busiest, together = local_bytes(*case, 8 * NUMEL, size)
+        assert abs(max(by_rank) - busiest) <= 1.1 * 8 * NUMEL, case
+        assert sum(by_rank) == pytest.approx(together, abs=8 * size), case  # blocks differ by an element where p does not divide n
 
 
 def test_every_algorithm_of_an_operation_is_in_the_table() -> None:
     assert all(set(LOCAL[operation]) == set(COSTS[operation]) for operation in LOCAL)
-    assert local_bytes("broadcast", "tree", 100, 4) == 0
-    assert local_bytes("all_reduce", "ring", 100, 1) == 0
+    assert local_bytes("broadcast", "tree", 100, 4) == (0, 0)
+    assert local_bytes("all_reduce", "ring", 100, 1) == (0, 0)
 
 
 @pytest.mark.parametrize("nbytes", [1_000_000, 64_000_000])
@@ -80,3 +83,10 @@ def test_blocks_that_are_packed_pay_for_it() -> None:
     assert choose("all_to_all", 1_000_000, 8, link).best == "pairwise"
     assert choose("all_to_all", 64_000, 8, link).best == "bruck"
     assert choose("all_to_all", 1_000_000, 8, link, memory_bandwidth=1e15).best == "bruck"
+
+
+def test_on_shared_cores_what_all_ranks_pack_counts() -> None:
+    """Measured with 8 ranks on two cores: all-to-all of 1 MB 10.0 ms pairwise, 12.5 ms by Bruck's way; reduce-scatter of 64 MB by the ring 0.87 of halving."""
+    for operation, nbytes, best in (("all_to_all", 1_000_000, "pairwise"), ("reduce_scatter", 64_000_000, "ring")):
+        assert choose(operation, nbytes, 8).best == best
+        assert choose(operation, nbytes, 8, memory_bandwidth=1e15).best != best
