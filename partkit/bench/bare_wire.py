@@ -3,12 +3,14 @@
 [1] A collective runs once over a `Tape`, which stands before the rank's process group and notes what it is asked for: every send
     and receive, with its size, and every wait, in the order of the program.
 [2] `replay` asks the process group for the same again, with buffers of its own: no collective, no adding, no look at a tensor.
+[3] `shares` says of one call how long the rank was in the process group, posting messages and waiting for them, and how long elsewhere.
 
-What partkit takes beyond that is Python and arithmetic; what is left is gloo and the machine.
+What partkit takes beyond the wire is Python and arithmetic; what is left is gloo and the machine.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple
@@ -28,6 +30,8 @@ class Step(NamedTuple):
     peer: int
     """Of a message; of a wait the number of the message, counted from 0."""
     tag: int
+    seconds: float
+    """That the rank was in it."""
 
 
 class Tape:
@@ -47,14 +51,16 @@ class Tape:
 
     def send(self, tensors: list[Tensor], dst: int, tag: int) -> _Noted:
         """Note it and do it."""
-        return self._posted(Step("send", tensors[0].nbytes, dst, tag), self._group.send(tensors, dst, tag))
+        return self._posted("send", tensors, dst, tag)
 
     def recv(self, tensors: list[Tensor], src: int, tag: int) -> _Noted:
         """Note it and do it."""
-        return self._posted(Step("recv", tensors[0].nbytes, src, tag), self._group.recv(tensors, src, tag))
+        return self._posted("recv", tensors, src, tag)
 
-    def _posted(self, step: Step, work: Any) -> _Noted:
-        self.steps.append(step)
+    def _posted(self, what: Literal["send", "recv"], tensors: list[Tensor], peer: int, tag: int) -> _Noted:
+        start = time.perf_counter()
+        work = getattr(self._group, what)(tensors, peer, tag)
+        self.steps.append(Step(what, tensors[0].nbytes, peer, tag, time.perf_counter() - start))
         self._messages += 1
         return _Noted(self, self._messages - 1, work)
 
@@ -66,8 +72,9 @@ class _Noted:
         self._tape, self._number, self._work = tape, number, work
 
     def wait(self) -> None:
-        self._tape.steps.append(Step("wait", 0, self._number, 0))
+        start = time.perf_counter()
         self._work.wait()
+        self._tape.steps.append(Step("wait", 0, self._number, 0, time.perf_counter() - start))
 
 
 def taped(call: Callable[[], object], comm: Communicator) -> list[Step]:
@@ -77,6 +84,27 @@ def taped(call: Callable[[], object], comm: Communicator) -> list[Step]:
     with _instead(wire, tape):
         call()
     return tape.steps
+
+
+class Shares(NamedTuple):
+    """Where the seconds of a call went, on one rank."""
+
+    posting: float
+    """In ``send`` and ``recv`` of the process group."""
+    waiting: float
+    """In waits for them."""
+    elsewhere: float
+    """In Python, and in adding, copying and allocating."""
+
+
+def shares(call: Callable[[], object], comm: Communicator) -> Shares:
+    """Where the time of one call goes [3]."""
+    start = time.perf_counter()
+    steps = taped(call, comm)
+    seconds = time.perf_counter() - start
+    waiting = sum(step.seconds for step in steps if step.what == "wait")
+    posting = sum(step.seconds for step in steps) - waiting
+    return Shares(posting, waiting, seconds - posting - waiting)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ Both are measured by turns on the same ranks; a time is that of the slowest rank
     --floor      also the same messages without partkit (`partkit.bench.bare_wire`): what no Python could do better
     --choices    also the other algorithms, as far as the model finds them at most `WORTH_A_TRY` times slower: which one was
                  fastest here, and by how much "auto" missed it
+    --where      also where partkit's time goes, on the slowest rank: posting messages, waiting for them, elsewhere (Python, adding, copying)
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from partkit.bench._measure import Claim, done, options, progress, rotated
-from partkit.bench.bare_wire import replay, taped
+from partkit.bench.bare_wire import Shares, replay, shares, taped
 from partkit.collectives.all_gather import all_gather
 from partkit.collectives.all_reduce import all_reduce
 from partkit.collectives.all_to_all import all_to_all
@@ -99,6 +100,7 @@ def run(argv: Sequence[str]) -> dict[str, Any]:
         ("--bytes", {"type": int, "nargs": "+", "default": list(SIZES), "choices": list(SIZES)}),
         ("--floor", {"action": "store_true", "help": "also the same messages without partkit"}),
         ("--choices", {"action": "store_true", "help": "also the algorithms that auto did not choose"}),
+        ("--where", {"action": "store_true", "help": "also what partkit's time is spent on"}),
     )
     ranks, sizes = ([2], QUICK_SIZES) if chosen.quick else (chosen.ranks, {nbytes: SIZES[nbytes] for nbytes in chosen.bytes})
     rows: list[dict[str, Any]] = []
@@ -107,12 +109,12 @@ def run(argv: Sequence[str]) -> dict[str, Any]:
             for operation in chosen.operations:
                 for nbytes, repetitions in sizes.items():
                     progress(f"{operation} of {nbytes:,} bytes on {size} ranks, {repetitions} times")
-                    rows.append(row(world, operation, nbytes, repetitions, floor=chosen.floor, choices=chosen.choices))
+                    rows.append(row(world, operation, nbytes, repetitions, floor=chosen.floor, choices=chosen.choices, where=chosen.where))
     done()
     return {"collectives, ms": rows, "claims": [claim.row() for claim in claims(rows)]}
 
 
-def row(world: World, operation: str, nbytes: int, repetitions: int, *, floor: bool = False, choices: bool = False) -> dict[str, Any]:
+def row(world: World, operation: str, nbytes: int, repetitions: int, *, floor: bool = False, choices: bool = False, where: bool = False) -> dict[str, Any]:
     """One line of the table: median times in ms, and the ratio of partkit to torch."""
     choice = choose(operation, nbytes, world.size)
     model = {name: choice.total(name) for name in choice.seconds}
@@ -137,13 +139,15 @@ def row(world: World, operation: str, nbytes: int, repetitions: int, *, floor: b
     if choices:
         fastest = min(["partkit", *others], key=lambda way: ratio(way, "partkit"))
         found |= {"fastest": choice.best if fastest == "partkit" else fastest, "chosen / fastest": ratio("partkit", fastest)}
+    if where:
+        slowest = [max(turn, key=sum) for turn in zip(*world.run(shares_by_turns, operation, nbytes, repetitions), strict=True)]
+        found |= {part: 1000 * median(getattr(turn, part) for turn in slowest) for part in Shares._fields}
     return found
 
 
 def time_by_turns(comm: Communicator, operation: str, nbytes: int, repetitions: int, others: Sequence[str], *, floor: bool) -> dict[str, list[float]]:
     """On a rank: seconds of each way by turns: "partkit", "torch", explicit algorithms, "bare wire". The first turn warms up and does not count."""
-    numel = nbytes // 4 // comm.size * comm.size
-    x = torch.arange(numel, dtype=torch.float32) % 97 + comm.rank
+    x = _filled(nbytes, comm)
     ours, theirs = PAIRS[operation]
     ways: dict[str, Callable[[], object]] = {"partkit": partial(ours, x, comm), "torch": partial(theirs, x, comm)}
     ways |= {name: partial(ours, x, comm, algorithm=name) for name in others}
@@ -159,6 +163,23 @@ def time_by_turns(comm: Communicator, operation: str, nbytes: int, repetitions: 
             seconds[way].append(time.perf_counter() - start)
         assert torch.equal(results["partkit"], results["torch"]), f"{operation}: partkit and torch.distributed differ"
     return {way: taken[1:] for way, taken in seconds.items()}
+
+
+def shares_by_turns(comm: Communicator, operation: str, nbytes: int, repetitions: int) -> list[Shares]:
+    """On a rank: where the seconds of partkit's calls go; torch's in between leave the caches as they are when both take turns."""
+    x = _filled(nbytes, comm)
+    ours, theirs = PAIRS[operation]
+    found = []
+    for _ in range(1 + repetitions):
+        theirs(x, comm)
+        dissemination_barrier(comm, "bench")
+        found.append(shares(partial(ours, x, comm), comm))
+    return found[1:]
+
+
+def _filled(nbytes: int, comm: Communicator) -> Tensor:
+    """A tensor of about so many bytes, cut evenly by the number of ranks."""
+    return torch.arange(nbytes // 4 // comm.size * comm.size, dtype=torch.float32) % 97 + comm.rank
 
 
 def claims(rows: Sequence[dict[str, Any]]) -> Iterator[Claim]:

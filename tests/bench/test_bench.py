@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 
 from partkit.bench import _measure, collectives, launch, tracing
-from partkit.bench.bare_wire import Step, replay, taped
+from partkit.bench.bare_wire import Shares, Step, replay, shares, taped
 from partkit.cluster import COSTS
 from partkit.collectives.all_to_all import all_to_all
 from partkit.communicator import Communicator
@@ -27,9 +30,9 @@ def test_launch_measures_every_kind_of_start() -> None:
 
 @pytest.mark.live
 def test_collectives_compares_all_operations_at_every_size() -> None:
-    found = collectives.run(["--quick", "--floor", "--choices"])
+    found = collectives.run(["--quick", "--floor", "--choices", "--where"])
     assert [(row["operation"], row["bytes"]) for row in found["collectives, ms"]] == [(name, nbytes) for name in collectives.PAIRS for nbytes in (1000, 16000)]
-    numbers = ("partkit", "torch", "partkit / torch", "bare wire / torch", "chosen / fastest")
+    numbers = ("partkit", "torch", "partkit / torch", "bare wire / torch", "chosen / fastest", "posting", "waiting", "elsewhere")
     assert all(row[column] > 0 for row in found["collectives, ms"] for column in numbers)
     assert all(row["fastest"] in COSTS[row["operation"]] for row in found["collectives, ms"])
     json.dumps(found)
@@ -47,7 +50,26 @@ def test_the_bare_wire_carries_the_messages_of_the_collective_in_its_order(live_
             *(("recv", 16, left), ("recv", 16, right), ("send", 16, right), ("send", 16, left)),
             *(("wait", 0, message) for message in range(4)),
         ]
-        assert again == first
+        assert [step[:4] for step in again] == [step[:4] for step in first]
+
+
+def test_the_shares_of_a_call_are_told_apart_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that ticks whenever it is read: begin and end of the call, of two posts and of two waits."""
+    ticks = itertools.count()
+    monkeypatch.setattr("partkit.bench.bare_wire.time", SimpleNamespace(perf_counter=lambda: next(ticks)))
+    message = SimpleNamespace(wait=lambda: None)
+    group = SimpleNamespace(send=lambda tensors, dst, tag: message, recv=lambda tensors, src, tag: message)
+    wire = SimpleNamespace(_group=group)
+
+    def call() -> None:
+        posted = [wire._group.recv([torch.zeros(2)], 1, 0), wire._group.send([torch.zeros(2)], 1, 0)]
+        next(ticks)  # something else takes a tick
+        for work in posted:
+            work.wait()
+
+    comm: Any = SimpleNamespace(_context=SimpleNamespace(transport=wire))
+    assert shares(call, comm) == Shares(posting=2, waiting=2, elsewhere=6)
+    assert wire._group is group
 
 
 def test_the_claims_on_collectives_name_the_worst_size() -> None:
