@@ -1,16 +1,18 @@
-"""A trace as bytes for a browser: 12 bytes an event, everything about it included.
+"""A trace as bytes for a browser: 10 to 12 bytes an event, everything about it included.
 
 What differs from event to event is sent as such; what repeats (a training step sends the same messages as the step before)
 is sent once, as a row of a dictionary:
 
     start    f4   seconds after the block's own base (f8), so that long runs keep their resolution
     length   f4   seconds
-    place    u2   rank * LANES + lane
-    detail   u2   row of the dictionary: kind, tag, span, source, group, bytes, hop = (peer - rank) mod size
+    place    u1   rank * LANES + lane
+    detail   u1   row of the dictionary: kind, tag, span, source, group, bytes, hop = (peer - rank) mod size
+
+(the last two are u2, and the header says "wide", in a block in which one of them needs it: from 16 ranks or 256 different rows on)
 
 `Encoder.encode` turns the events since its last call into one block; a whole trace is one block, or many one after another:
 
-    u4 header length | u4 0 | JSON header, padded to 8 bytes | f8 details (n, 7) | f4 start | f4 length | u2 place | u2 detail | padding to 8
+    u4 header length | u4 0 | JSON header, padded to 8 bytes | f8 details (n, 7) | f4 start | f4 length | u1 place | u1 detail | padding to 8
 
 The header has the counts, the strings that are new, and the few sequence numbers that are not one more than the one before
 in their channel (src, dst, tag, group): the n-th send of a channel meets the n-th receive, which is how the browser finds the
@@ -89,11 +91,13 @@ class Encoder:
         known = len(self._details)
         detail = self._details.look_up(_detail_columns(rows, self.trace.size))
         self.num_plain += int((detail < len(KINDS)).sum())
+        wide = int(max(place.max(), detail.max())) > 255
         start = rows["start"]
         base = float(start.min())
         header = {
             "n": len(rows),
             "base": base,
+            "wide": int(wide),
             "details": len(self._details) - known,
             "strings": strings[self._num_strings :],
             "seq": self._messages.exceptions(rows, self._details, detail, self.num_events) if self._paired else [],
@@ -101,8 +105,8 @@ class Encoder:
         }
         self._num_strings = len(strings)
         self.num_events += len(rows)
-        columns = (self._details.rows(known), (start - base).astype("<f4"), (rows["end"] - start).astype("<f4"), place, detail)
-        return pack(header, columns)
+        times, numbers = ((start - base).astype("<f4"), (rows["end"] - start).astype("<f4")), (place, detail)
+        return pack(header, (self._details.rows(known), *times, *(column.astype("<u2" if wide else "u1") for column in numbers)))
 
 
 def encode(trace: Trace) -> bytes:

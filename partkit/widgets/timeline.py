@@ -7,7 +7,7 @@
     pk.Timeline(trace, clock="virtual")      live ranks without the crowd on this machine's cores
     pk.Timeline(trace, critical_path=True)   what determines how long it takes
 
-Events travel to a canvas at 12 bytes each (`partkit.figures.encoding`); of a long trace a sketch goes ahead that looks the same
+Events travel to a canvas at 10 to 12 bytes each (`partkit.figures.encoding`); of a long trace a sketch goes ahead that looks the same
 (`partkit.figures.sketch`). What is on the screen, what is stored, and how the one
 becomes the other: `partkit.widgets.live`. The reader switches clocks and turns the dials of a link; Python answers with the run in
 that clock (`partkit.figures.clocks`). While a run goes on, its own clock is shown: retiming it then would take the cores on which its

@@ -48,7 +48,7 @@ def decode(data: bytes) -> Decoded:
         seq.update(map(tuple, header["seq"]))
         values.update(map(tuple, header["values"]))
         columns[0] += (take("<f4", header["n"]).astype(float) + header["base"]).tolist()
-        for column, kind in zip(columns[1:], ("<f4", "<u2", "<u2"), strict=True):
+        for column, kind in zip(columns[1:], ("<f4", *2 * ("<u2" if header["wide"] else "u1",)), strict=True):
             column += take(kind, header["n"]).tolist()
         at += -at % 8
     start, length, place, detail = (np.array(column) for column in columns)

@@ -23,10 +23,10 @@ class Store {
       this.strings.push(...head.strings);
       this.learn(take(Float64Array, head.details * COLUMNS.length));
       this.grow(first + n);
-      const start = take(Float32Array, n), length = take(Float32Array, n), place = take(Uint16Array, n);
+      const small = head.wide ? Uint16Array : Uint8Array, start = take(Float32Array, n), length = take(Float32Array, n), place = take(small, n);
       this.length.set(length, first);
       this.place.set(place, first);
-      this.detail.set(take(Uint16Array, n), first);
+      this.detail.set(take(small, n), first);
       for (const [i, seq] of head.seq) this.odd.set(i, seq);
       for (const [i, value] of head.values) this.values.set(i, value);
       this.n += n;
