@@ -13,8 +13,11 @@ The graph of autograd for a stage, one linear layer and a tanh; gradients go fro
         [3]. From there all goes on through W, and adds up in ``.grad``, in one ordinary backward [4].
 
 Where an edge into W has one user, that is all. A weight that is used twice is reached from one user through the other; asked for
-its edge, autograd would count the way through X again. Such nodes take part in [4] themselves, and a hook stops what they send
-into X [5]: right as well, at the price of making the gradient of their input a second time.
+its edge, autograd would go on through X. So the walk is ended behind the first node, whose gradients are taken from it by a hook [5]:
+right as well, at the price of making the gradient of its input a second time.
+
+Hooks that a user has put on a tensor, to look at its gradient or to change it, count once: what has arrived at Addmm is kept as they have
+left it, and takes the place of what they would make of it when it is given again. A hook of a weight is called with its whole gradient, in [4].
 
 Cost: I and W together do the products of one backward; walking the graph takes some microseconds a node. Memory: all of
 the graph is kept until W.
@@ -26,9 +29,11 @@ inputs and weights meet is that of torch.distributed.pipelining, which takes wei
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
+from weakref import ref
 
 import torch
 from torch import Tensor
@@ -66,54 +71,77 @@ class Halves:
         self._to_inputs = _leading_to(ends, [node for (node, _), _ in roots], self._users)
         self._now = [(edge, gradient) for edge, gradient in roots if edge[0] in self._to_inputs]
         self._later = [(edge, gradient) for edge, gradient in roots if edge[0] not in self._to_inputs]
-        self._kept: dict[Node, Gradients] = {}
+        self._cut: list[Node] = []
+        self._kept = _Kept()
 
     def of_inputs(self) -> Gradients:
         """The first half: the gradient of each input; None for one that nothing depends on."""
         if not self._now:
             return (None,) * len(self._inputs)
-        hooks = [node.register_prehook(partial(self._keep, node)) for node in self._to_inputs if any(self._into_weights(node))]
-        try:
-            edges = [GradientEdge(*edge) for edge, _ in self._now]
-            return torch.autograd.grad(edges, self._inputs, [gradient for _, gradient in self._now], retain_graph=True, allow_unused=True)
-        finally:
-            for hook in hooks:
-                hook.remove()
+        self._cut = [node for node in self._to_inputs if any(self._into_weights(node))]
+        for number, node in enumerate(self._cut):
+            node.register_prehook(partial(_keep, ref(self._kept), number))
+        edges = [GradientEdge(*edge) for edge, _ in self._now]
+        return torch.autograd.grad(edges, self._inputs, [gradient for _, gradient in self._now], retain_graph=True, allow_unused=True)
 
     def of_weights(self) -> None:
         """The second half: add the gradient of each weight to its ``.grad``. The graph is gone afterwards."""
-        roots, hooks = list(self._later), []
-        for node, arrived in self._kept.items():
+        roots = list(self._later)
+        for number, arrived in self._kept.items():
+            node = self._cut[number]
             edges = list(self._into_weights(node))
-            if all(self._users[edge] == 1 for edge in edges):
-                roots += _through(node, arrived, edges)  # [3]
-            else:
-                hooks.append(node.register_hook(self._stop_at_inputs(node)))  # [5]
-                roots += [((node, number), gradient) for number, gradient in enumerate(arrived) if gradient is not None]
+            alone = all(self._users[edge] == 1 and not _hooked(edge[0]) for edge in edges)
+            roots += (_through if alone else _no_further_than)(node, arrived, edges)
         if roots:
             torch.autograd.backward([GradientEdge(*edge) for edge, _ in roots], [gradient for _, gradient in roots])  # [4]
-        for hook in hooks:
-            hook.remove()
         self._kept.clear()
+        self._cut.clear()
         self._to_inputs.clear()
-
-    def _keep(self, node: Node, arrived: Gradients) -> None:
-        self._kept[node] = arrived  # [2]
 
     def _into_weights(self, node: Node) -> Iterator[Edge]:
         return ((follower, number) for follower, number in node.next_functions if follower is not None and follower not in self._to_inputs)
 
-    def _stop_at_inputs(self, node: Node) -> Callable[[Gradients, Gradients], Gradients]:
-        stop = [follower in self._to_inputs for follower, _ in node.next_functions]
-        return lambda made, _: tuple(None if stopped else gradient for gradient, stopped in zip(made, stop, strict=True))
+
+class _Kept(dict[int, Gradients]):
+    """By number of the node: what has arrived at it."""
 
 
-def _through(node: Node, arrived: Gradients, edges: list[Edge]) -> Iterator[tuple[Edge, Tensor]]:
-    """What ``node`` makes for ``edges`` alone of the gradients that have arrived at it."""
+def _keep(kept: ref[_Kept], number: int, arrived: Gradients) -> Gradients | None:
+    """[2] In I. In W, what is given again stays what it was, whatever hooks of the user would make of it a second time."""
+    known = kept()  # by a weak reference: the graph must not hold what holds the graph
+    return None if known is None else known.setdefault(number, arrived)
+
+
+def _through(node: Node, arrived: Gradients, edges: list[Edge]) -> list[tuple[Edge, Tensor]]:
+    """[3] What ``node`` makes for ``edges`` of the gradients that have arrived at it."""
     given = [(GradientEdge(node, number), gradient) for number, gradient in enumerate(arrived) if gradient is not None]
     wanted = [GradientEdge(*edge) for edge in edges]
     made = torch.autograd.grad([edge for edge, _ in given], wanted, [gradient for _, gradient in given], retain_graph=True, allow_unused=True)
-    return ((edge, gradient) for edge, gradient in zip(edges, made, strict=True) if gradient is not None)
+    return [(edge, gradient) for edge, gradient in zip(edges, made, strict=True) if gradient is not None]
+
+
+class _Stop(Exception):
+    """Enough: the walk through the graph ends here."""
+
+
+def _no_further_than(node: Node, arrived: Gradients, edges: list[Edge]) -> list[tuple[Edge, Tensor]]:
+    """[5] The same, and nothing behind ``node`` is entered."""
+    found: list[tuple[Edge, Tensor]] = []
+
+    def take(made: Gradients, _: Gradients) -> None:
+        found.extend((edge, x) for edge, x in zip(node.next_functions, made, strict=True) if edge in edges and x is not None)
+        raise _Stop
+
+    hook = node.register_hook(take)
+    with suppress(_Stop):
+        _through(node, arrived, edges)
+    hook.remove()
+    return found
+
+
+def _hooked(node: Node) -> bool:
+    """Whether it is a weight whose gradient the user looks at or changes."""
+    return bool(getattr(getattr(node, "variable", None), "_backward_hooks", None))
 
 
 def _edge(x: Tensor) -> Edge:

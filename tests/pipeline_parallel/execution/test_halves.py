@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -98,3 +99,34 @@ def test_without_inputs_all_is_left_for_the_second_half() -> None:
     assert halves.of_inputs() == () and layer.weight.grad is None
     halves.of_weights()
     assert layer.weight.grad is not None and layer.weight.grad.tolist() == [[3.0, 3.0]]
+
+
+def test_hooks_on_tensors_count_once() -> None:
+    """Such as change gradients by more than a factor, on weights used once and twice, and on activations in front of such layers."""
+    once, twice, x = nn.Linear(3, 3).double(), nn.Linear(3, 3).double(), torch.randn(2, 3, dtype=torch.float64, requires_grad=True)
+    seen: list[str] = []
+    for layer in (once, twice):
+        for name, weight in layer.named_parameters():
+            weight.register_hook(lambda g, name=name: (seen.append(name), g**3 + 1)[1])
+
+    def function(x: Tensor) -> Tensor:
+        y = once(twice(x).tanh())
+        y.register_hook(lambda g: (seen.append("y"), g**2)[1])
+        z: Tensor = twice(y)
+        z.register_hook(lambda g: (seen.append("z"), g.clamp(-0.1, 0.1))[1])
+        return z * z
+
+    check(function, [*once.parameters(), *twice.parameters()], x)
+    assert sorted(seen) == ["bias"] * 4 + ["weight"] * 4 + ["y"] * 3 + ["z"] * 3  # y and z again in W, to no effect
+
+
+def test_what_is_dropped_between_the_halves_is_gone() -> None:
+    """A step that fails elsewhere leaves no graph behind, hooks of I or not."""
+    layer, x = nn.Linear(2, 2), torch.ones(1, 2, requires_grad=True)
+    inside = layer(x).exp()
+    alive = weakref.ref(inside.untyped_storage())
+    y = layer(inside)
+    halves = Halves([y], [torch.ones_like(y)], [x])
+    halves.of_inputs()
+    del halves, y, inside
+    assert alive() is None
