@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import torch
+from torch.utils import _pytree as pytree
 
 from partkit.communicator import Communicator
 from partkit.pipeline_parallel.execution.microbatches import Microbatch
@@ -93,7 +94,13 @@ class Announcements:
         piece, first = self._pieces[stage], stage % self._schedule.num_stages == 0
         device = next((torch.device(tensor.device) for tensor in incoming.tensors), None)
         with RandomState(device).again(), torch.enable_grad():
-            returned = piece.without_traces(microbatch.args if first else incoming.zeros(), microbatch.kwargs)
+            given = microbatch.args if first else incoming.zeros(), microbatch.kwargs
+            args, kwargs = pytree.tree_map(lambda x: x.clone() if isinstance(x, torch.Tensor) else x, given)  # a piece may work in place
+            try:
+                returned = piece.without_traces(args, kwargs)
+            except Exception as error:
+                error.add_note(f"while stage {stage} ran on {'a micro-batch' if first else 'zeros'} to see what it hands over, before the first step")
+                raise
         return take_apart(piece.hands_over(returned))[0]
 
     def _tell(self, form: Form, dst: int, stage: int) -> None:

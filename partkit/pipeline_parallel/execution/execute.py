@@ -13,7 +13,7 @@ it is over. Between two stages on one rank nothing is sent: the next takes what 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
@@ -23,6 +23,7 @@ from partkit.pipeline_parallel.execution.receipts import receipts
 from partkit.pipeline_parallel.execution.stage import Stage
 from partkit.pipeline_parallel.rules import gives, needs, receiver, sender
 from partkit.pipeline_parallel.schedule import Schedule
+from partkit.pipeline_parallel.validate import WORDS
 
 
 class Task(NamedTuple):
@@ -98,22 +99,25 @@ class Executor:
     def _forward(self, task: Task) -> None:
         stage = self._stages[task.action.stage]
         inputs = self._take(task) if task.waits_for else stage.first_inputs(task.microbatch)
-        with self._comm.span(task.name):
-            self._made[task.makes] = stage.forward(task.microbatch, inputs)
+        self._made[task.makes] = self._computed(task, stage.forward, inputs)
 
     def _backward(self, task: Task) -> None:
-        gradients = self._take(task)
-        with self._comm.span(task.name):
-            self._made[task.makes] = self._stages[task.action.stage].backward(task.microbatch, gradients)
+        self._made[task.makes] = self._computed(task, self._stages[task.action.stage].backward, self._take(task))
 
     def _backward_input(self, task: Task) -> None:
-        gradients = self._take(task)
-        with self._comm.span(task.name):
-            self._made[task.makes] = self._stages[task.action.stage].backward_input(task.microbatch, gradients)
+        self._made[task.makes] = self._computed(task, self._stages[task.action.stage].backward_input, self._take(task))
 
     def _backward_weight(self, task: Task) -> None:
+        self._computed(task, self._stages[task.action.stage].backward_weight)
+
+    def _computed(self, task: Task, method: Callable[..., Any], *given: Any) -> Any:
+        """What a stage makes; if it fails, the error says where the schedule was."""
         with self._comm.span(task.name):
-            self._stages[task.action.stage].backward_weight(task.microbatch)
+            try:
+                return method(task.microbatch, *given)
+            except Exception as error:
+                error.add_note(f"in {task.action}, {WORDS[task.action.kind]} of stage {task.action.stage} on micro-batch {task.microbatch}")
+                raise
 
     def _optimizer_step(self, task: Task) -> None:
         with self._comm.span(task.name):

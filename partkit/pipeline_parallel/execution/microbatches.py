@@ -26,6 +26,8 @@ from partkit.partition import block_sizes
 
 TARGET = "target"
 """The name under which the target is split."""
+OUTPUT = "output"
+"""The name under which it is said how outputs are joined."""
 
 
 class Microbatch(NamedTuple):
@@ -111,6 +113,43 @@ def _cut(value: Any, dim: int | None, sizes: Sequence[int]) -> list[Any]:
     leaves, structure = pytree.tree_flatten(value)
     columns = [torch.split(leaf, list(sizes), dim) if isinstance(leaf, Tensor) and leaf.dim() else [leaf] * len(sizes) for leaf in leaves]
     return [pytree.tree_unflatten([column[i] for column in columns], structure) for i in range(len(sizes))]
+
+
+def output_dim(split: Mapping[str, int | None], arguments: Mapping[str, Any]) -> int | None:
+    """The dim along which outputs are joined: as ``split`` says, else 0; None: not at all.
+
+    Raises:
+        ValueError: it does not say so, and nothing in ``arguments`` is split along dim 0.
+
+    Example:
+        >>> output_dim({"table": 1}, {"x": torch.ones(4, 2), "table": torch.ones(2, 4)}), output_dim({"x": 1, "output": 1}, {"x": torch.ones(2, 4)})
+        (0, 1)
+    """
+    if OUTPUT in split:
+        return split[OUTPUT]
+    dims = {dim: name for name, _, dim in _tensors_to_split(list(arguments.items()), split)}
+    if dims and 0 not in dims:
+        dim, name = next(iter(dims.items()))
+        raise ValueError(f"{name} is split along dim {dim}; along which dim are outputs to be joined? Say split={{..., 'output': {dim}}}, or None for a list")
+    return 0
+
+
+def join_outputs(outputs: Sequence[Any], dim: int | None) -> Any:
+    """What the module would have returned for the whole batch.
+
+    Args:
+        outputs: of each micro-batch.
+        dim: along which rows lie; None: leave them as they are.
+
+    Example:
+        >>> join_outputs([(torch.ones(2), torch.tensor(3.0), "a"), (torch.zeros(1), torch.tensor(4.0), "b")], 0)
+        (tensor([1., 1., 0.]), tensor([3., 4.]), 'a')
+    """
+    if dim is None:
+        return list(outputs)
+    columns, structures = zip(*map(pytree.tree_flatten, outputs), strict=True)
+    together = [row[0] if not isinstance(row[0], Tensor) else torch.cat(row, dim) if row[0].dim() else torch.stack(row) for row in zip(*columns, strict=True)]
+    return pytree.tree_unflatten(together, structures[0])
 
 
 def argument_names(signature: inspect.Signature, num_args: int) -> list[str]:

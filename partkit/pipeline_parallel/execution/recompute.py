@@ -117,8 +117,9 @@ class _Again:
         self._inner = _Forward(module, forward)
         self._args, self._kwargs = args, kwargs
         self._weights = dict(self._inner.named_parameters())  # those of now: others may be there when backward comes
-        tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
-        self._random = RandomState(tensors[0].device if tensors else None)
+        self._tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+        self._versions = [x._version for x in self._tensors]
+        self._random = RandomState(self._tensors[0].device if self._tensors else None)
         self._num_saved = 0
         self._saved: list[Tensor] = []
 
@@ -140,6 +141,11 @@ class _Again:
         return self._saved[number]
 
     def _run(self) -> None:
+        if self._versions != [x._version for x in self._tensors]:
+            raise RuntimeError(
+                f"recompute: what a {type(self._inner.module).__name__} was called with has been changed in place since, by itself or by somebody else, so it "
+                "can't run again on the same; use no operation in place there (inplace=False), or choose other submodules"
+            )
         args, kwargs = pytree.tree_map(lambda x: x.detach().requires_grad_(x.requires_grad) if isinstance(x, Tensor) else x, (self._args, self._kwargs))
         buffers = {name: buffer.clone() for name, buffer in self._inner.named_buffers()}
         keep = saved_tensors_hooks(lambda x: self._saved.append(x.detach()), lambda _: torch.empty(0))  # [2]

@@ -8,6 +8,9 @@
 The last stage's output is the loss of the micro-batch times its weight in the loss of the batch (`microbatches.Loss`): so gradients
 add up to those of the whole batch, and there is no division anywhere.
 
+A piece may begin with something that works in place, ``nn.ReLU(inplace=True)`` say. What it changes so is a copy: the first micro-batch
+shows which of its inputs that concerns.
+
 With full recomputation F keeps its inputs and the state of the random numbers, and backward runs the forward again: with the same random
 numbers, and with buffers untouched. Of submodules alone: `partkit.pipeline_parallel.execution.recompute`.
 
@@ -91,6 +94,7 @@ class Stage:
         self._loss = loss
         self._recompute, self._again = full, again
         self._kept: dict[int, Kept] = {}
+        self._changed: dict[int, set[int]] = {}  # by number of inputs, once it is known: those that the piece changes in place
         self.versions: WeightVersions | None = None
         self.begin({}, train=True)
 
@@ -194,10 +198,17 @@ class Stage:
             self.versions.gather(i)
 
     def _run(self, i: int, inputs: Sequence[Tensor], kept: Kept) -> list[Tensor]:
-        share = self._shares[i]
+        share, handed = self._shares[i], self._handed(inputs)
         with recomputing(self._again) if self._again else nullcontext():
-            returned = self.piece(share.incoming.put_together(inputs), share.microbatch.kwargs, self._weights(i))
+            returned = self.piece(share.incoming.put_together(handed), share.microbatch.kwargs, self._weights(i))
+        if len(inputs) not in self._changed and not torch.is_inference_mode_enabled():
+            self._changed[len(inputs)] = {number for number, x in enumerate(handed) if x._version}
         return self._finish(i, returned, kept)
+
+    def _handed(self, inputs: Sequence[Tensor]) -> Sequence[Tensor]:
+        """The inputs as the piece may have them: copies of those that it changes, or of all as long as that is not known."""
+        changed = self._changed.get(len(inputs), range(len(inputs)))
+        return [x.clone() if number in changed else x for number, x in enumerate(inputs)] if changed else inputs
 
     def _finish(self, i: int, returned: Any, kept: Kept) -> list[Tensor]:
         """Put aside where backward begins; hand on what travels."""
@@ -225,7 +236,8 @@ class Stage:
         if kept.random is not None:
             share = self._shares[i]
             with kept.random.again(), torch.enable_grad():
-                returned = self.piece.without_traces(share.incoming.put_together(kept.inputs), share.microbatch.kwargs, self._weights(i))
+                handed = share.incoming.put_together(self._handed(kept.inputs))
+                returned = self.piece.without_traces(handed, share.microbatch.kwargs, self._weights(i))
                 self._finish(i, returned, kept)
             kept.random = None
         return kept

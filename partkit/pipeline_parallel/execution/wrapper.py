@@ -23,7 +23,6 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.utils import _pytree as pytree
 
 from partkit.communicator import Communicator
 from partkit.pipeline_parallel.action import Action
@@ -31,7 +30,7 @@ from partkit.pipeline_parallel.execution.announcing import Announcements
 from partkit.pipeline_parallel.execution.choosing import forwards_of, schedule_for
 from partkit.pipeline_parallel.execution.cut import Cut, cut_module
 from partkit.pipeline_parallel.execution.execute import Executor
-from partkit.pipeline_parallel.execution.microbatches import Loss, Microbatch, argument_names, split_batch
+from partkit.pipeline_parallel.execution.microbatches import OUTPUT, TARGET, Loss, Microbatch, argument_names, join_outputs, output_dim, split_batch
 from partkit.pipeline_parallel.execution.part import part_of
 from partkit.pipeline_parallel.execution.recompute import Recompute, chosen
 from partkit.pipeline_parallel.execution.sharing import Sharing, shared_parameters
@@ -71,7 +70,8 @@ class PipelineParallel(nn.Module):
         cut: names of the submodules at which a new stage begins, or a `partkit.pipeline_parallel.execution.Balanced` that finds them; by
             default stages get about as many parameters each (`partkit.pipeline_parallel.execution.cut`).
         split: for arguments of the batch, and "target", the dim along which they are split; None: not at all. By default tensors are split
-            along dim 0, keyword arguments too. Optional arguments that choose what a module does must be named here to be followed.
+            along dim 0, keyword arguments too. Optional arguments that choose what a module does must be named here to be followed. For
+            "output" the dim along which `forward` joins; None: it gives a list, by micro-batch.
         recompute: "full" keeps a stage's inputs only and runs its forward again in backward; "none" keeps all that backward needs; names
             of submodules, or a function of name and module that chooses some, do the first for those alone
             (`partkit.pipeline_parallel.execution.recompute`).
@@ -147,9 +147,9 @@ class PipelineParallel(nn.Module):
         """
         microbatches = self._microbatches(args, kwargs, target)
         try:
-            self._begin(microbatches, train=True)
-            self._sharing.open()
-            with torch.enable_grad():
+            with torch.inference_mode(False), torch.enable_grad():
+                self._begin(microbatches, train=True)
+                self._sharing.open()
                 self._training_step.run()
         except BaseException:
             self._announcements.forget()
@@ -165,11 +165,20 @@ class PipelineParallel(nn.Module):
         Args:
             args: of the module, for the whole batch.
             kwargs: of the module; each stage takes those that it names.
+
+        Returns:
+            Tensors with the rows of all micro-batches one after the other; of a number (a tensor without dims) the m of all micro-batches; of
+            what is no tensor that of the first. Where replicas share the batch, those of this rank's micro-batches.
+
+        Raises:
+            ValueError: as for `step`; or nothing is split along dim 0, and ``split`` does not say along which dim to join.
         """
-        self._begin(self._microbatches(args, kwargs, None), train=False)
+        microbatches = self._microbatches(args, kwargs, None)
+        dim = output_dim(self._split, {**dict(zip(argument_names(self._pieces.signature, len(args)), args, strict=True)), **kwargs})
+        self._begin(microbatches, train=False)
         self._evaluation.run()
         outputs = {i: output for stage in self.stages.values() for i, output in stage.outputs.items()}
-        return _joined([outputs[i] for i in sorted(outputs)]) if outputs else None
+        return join_outputs([outputs[i] for i in sorted(outputs)], dim) if outputs else None
 
     def use_optimizer(self, make: Callable[[list[nn.Parameter]], torch.optim.Optimizer]) -> dict[int, torch.optim.Optimizer]:
         """Let the STEPs of an asynchronous schedule (PipeDream, PipeDream-2BW) step, each stage by itself, while micro-batches are on their way.
@@ -228,7 +237,7 @@ class PipelineParallel(nn.Module):
                 raise ValueError(f"no stage takes the keyword argument {name!r}")
         if self._pieces.by_name:
             args, kwargs = (), self._without_defaults({**dict(zip(names, args, strict=True)), **kwargs})
-        split = {name: dim for name, dim in self._split.items() if name != "target" or target is not None}
+        split = {name: dim for name, dim in self._split.items() if name != OUTPUT and (name != TARGET or target is not None)}
         return split_batch(self.schedule.num_microbatches, split, names, args, kwargs, target)
 
     def _without_defaults(self, given: dict[str, Any]) -> dict[str, Any]:
@@ -270,10 +279,3 @@ class PipelineParallel(nn.Module):
         losses = torch.stack([found[i] if found[i].dim() == 0 else found[i].reshape(()) for i in sorted(found)])
         weights = torch.tensor([of_batch[i] for i in sorted(found)], dtype=losses.dtype, device=losses.device)
         return Step((losses * weights).sum(), losses)
-
-
-def _joined(outputs: Sequence[Any]) -> Any:
-    """The outputs of all micro-batches as one: tensors one after the other along dim 0."""
-    columns, structures = zip(*map(pytree.tree_flatten, outputs), strict=True)
-    together = [torch.cat(row) if isinstance(row[0], Tensor) and row[0].dim() else row[0] for row in zip(*columns, strict=True)]
-    return pytree.tree_unflatten(together, structures[0])
