@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
 import torch
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 import partkit as pk
 from partkit.pipeline_parallel import SCHEDULES, Costs, Schedule, add_communication, make, simulate
+from partkit.pipeline_parallel.rehearse import rehearse
 from partkit.pipeline_parallel.rules import receiver, sender
+from tests.pipeline_parallel.sizes import quickly
 
 BYTES = 80
 
@@ -46,5 +51,24 @@ def test_simulated_ranks_take_the_same_time(name: str, link: pk.Link) -> None:
     costs = Costs(forward=1.1, backward_input=1.3, backward_weight=0.7, step=0.2, activation_bytes=BYTES, gradient_bytes=BYTES)
     with pk.SimulatedWorld(4, pk.Cluster(link=link)) as world:
         world.run(obey, schedule, costs)
+        assert computations(world.trace) == computations(simulate(schedule, costs, link))
+        assert world.trace.bytes_sent() == simulate(schedule, costs, link).bytes_sent()
+
+
+@given(name=st.sampled_from(SCHEDULES), p=st.integers(1, 4), m=st.integers(1, 8), seed=st.integers(0, 10**6), latency=st.sampled_from([0.0, 0.03, 1.7]))
+@quickly
+def test_random_costs_and_links(name: str, p: int, m: int, seed: int, latency: float) -> None:
+    """Of each stage its own; a world that is obeyed by `rehearse`, as the studio does."""
+    try:
+        schedule = make(name, p, m)
+    except ValueError:
+        assume(False)
+    draw = random.Random(seed)
+    forward, inputs, weights = ([draw.uniform(0, 3) for _ in range(schedule.num_stages)] for _ in range(3))
+    sizes = [[draw.randrange(1, 200) for _ in range(schedule.num_stages)] for _ in range(2)]
+    costs = Costs(forward, inputs, weights, step=draw.random(), activation_bytes=sizes[0], gradient_bytes=sizes[1])
+    link = pk.Link(latency, draw.choice([float("inf"), draw.uniform(10, 1000)]))
+    with pk.SimulatedWorld(p, pk.Cluster(link=link)) as world:
+        world.run(rehearse, add_communication(schedule), costs)
         assert computations(world.trace) == computations(simulate(schedule, costs, link))
         assert world.trace.bytes_sent() == simulate(schedule, costs, link).bytes_sent()

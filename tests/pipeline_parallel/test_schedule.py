@@ -5,26 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from partkit.pipeline_parallel import SCHEDULES, add_communication, make
+from partkit.pipeline_parallel import SCHEDULES, add_communication, make, split_backward
 from partkit.pipeline_parallel.schedule import Schedule
-from tests.pipeline_parallel.sizes import quickly, some_of_each
+from tests.pipeline_parallel.sizes import all_sizes
 
 
-@given(st.sampled_from(SCHEDULES), st.integers(1, 4).map(lambda half: 2 * half), st.booleans())
-@quickly
-def test_a_schedule_parses_back(name: str, p: int, lowered: bool) -> None:
-    schedule = make(name, p, 2 * p)
-    schedule = add_communication(schedule) if lowered else schedule
-    assert Schedule.parse(str(schedule)) == schedule
-
-
-@pytest.mark.parametrize("schedule", some_of_each(), ids=lambda schedule: schedule.name)
-def test_a_schedule_travels_as_csv(schedule: Schedule, tmp_path: Path) -> None:
-    path = schedule.to_csv(tmp_path / "schedule.csv")
-    assert Schedule.from_csv(path, replicas=schedule.replicas) == schedule
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_a_schedule_travels_as_text_and_as_csv_in_every_size(name: str, tmp_path: Path) -> None:
+    for plain in all_sizes(name, ranks=5, microbatches=10):
+        for schedule in (plain, add_communication(plain), split_backward(plain)):
+            path = schedule.to_csv(tmp_path / "schedule.csv")
+            assert Schedule.from_csv(path, replicas=schedule.replicas) == schedule == Schedule.parse(str(schedule))
 
 
 def test_a_schedule_can_be_hashed_and_has_equals_of_any_name() -> None:

@@ -15,7 +15,6 @@ from torch.distributed.pipelining import schedules as torchs
 from partkit.cluster import Link
 from partkit.pipeline_parallel import SCHEDULES, Costs, bubble_inside, bubble_share, grid, make, peak_memory, peak_microbatches, simulate, violations
 from partkit.pipeline_parallel.action import Action
-from partkit.pipeline_parallel.costs import work
 from partkit.pipeline_parallel.passes import split_backward, take_overlaps_apart
 from partkit.pipeline_parallel.schedule import Schedule
 from partkit.pipeline_parallel.schedules.stepping import staleness, weight_versions
@@ -104,6 +103,18 @@ def test_case_m04_p12_microbatches_alive(p: int, m: int) -> None:
     assert peak_microbatches(make("forward_only", p, m)) == (0,) * p
 
 
+@given(p=st.integers(1, 5), groups=st.integers(1, 4), v=st.integers(1, 4))
+@quickly
+def test_memory_of_looped_stages(p: int, groups: int, v: int) -> None:
+    """Korthikanti et al. 2022, section 4.1: interleaving keeps 1 + (p - 1) / (p v) times what 1F1B keeps, on the first rank."""
+    m = p * groups
+    kept = peak_memory(make("interleaved", p, m, v))
+    assert kept == tuple(min(m * v, (v - 1) * p + 2 * (p - 1 - r) + 1) for r in range(p))
+    if kept[0] < m * v:
+        assert Fraction(int(kept[0]), v) == p * (1 + Fraction(p - 1, p * v))
+    assert peak_memory(make("breadth_first", p, m, v)) == (m * v,) * p
+
+
 def test_case_m04_the_typed_figures() -> None:
     assert peak_microbatches(make("one_f_one_b", 4, 8)) == (4, 3, 2, 1)
     assert peak_microbatches(make("gpipe", 4, 8)) == (8, 8, 8, 8)
@@ -144,40 +155,6 @@ def test_zb_v_has_no_bubble_and_the_memory_of_1f1b(p: int, more: int) -> None:
     assert bubble_inside(simulate(schedule)) == 0
     assert max(peak_memory(schedule)) <= 2 * p  # of half a stage each
     assert max(peak_memory(make("zb_v", p, 2 * p + more))) == 2 * p
-
-
-@given(half=st.integers(1, 4), units=st.integers(1, 4))
-@quickly
-def test_chimera_has_p_minus_2_idle_slots(half: int, units: int) -> None:
-    """Li and Hoefler 2021, table 2: a share of (D - 2) / (2N + D - 2), activations of D/2 + 1 to D micro-batches."""
-    p, m = 2 * half, 2 * half * units
-    schedule = make("chimera", p, m)
-    assert simulate(schedule, SLOTS).makespan == 2 * m + p - 2
-    assert Fraction(bubble_share(simulate(schedule, SLOTS))).limit_denominator(1000) == Fraction(p - 2, 2 * m + p - 2)
-    if units == 1:
-        assert (min(peak_memory(schedule)), max(peak_memory(schedule))) == (half + 1, p)
-
-
-@given(p=st.integers(1, 5), more=st.integers(0, 8))
-@quickly
-def test_dual_pipe_v_keeps_2p_plus_1(p: int, more: int) -> None:
-    assert max(peak_memory(make("dual_pipe_v", p, 2 * p + 2 + more))) == 2 * p + 1
-
-
-@given(half=st.integers(1, 4), more=st.integers(0, 6))
-@quickly
-def test_dual_pipe_keeps_p_plus_1(half: int, more: int) -> None:
-    """DeepSeek-AI 2024, table 2."""
-    p = 2 * half
-    assert set(peak_memory(make("dual_pipe", p, 2 * p + 4 + 2 * more))) == {p + 1}
-
-
-@pytest.mark.parametrize("p", [4, 6, 8])
-def test_dual_pipe_bubble(p: int) -> None:
-    """DeepSeek-AI 2024, table 2: (p/2 - 1)(F&B + B - 3W), with the pair taking the time of its parts, B = 2 and W = 1."""
-    schedule = make("dual_pipe", p, 4 * p)
-    assert simulate(schedule).makespan - max(work(schedule)) <= (p / 2 - 1) * (3 + 2 - 3 * 1) + p / 2 + 1
-    assert simulate(schedule).makespan < simulate(make("one_f_one_b", p, 4 * p)).makespan
 
 
 @given(p=st.integers(1, 6), m=st.integers(1, 12))

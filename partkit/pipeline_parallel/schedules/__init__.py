@@ -9,8 +9,8 @@
     zb_h1                 1                split       (p-1)(F+I-W)             p
     zb_h2                 1                split       (p-1)(F+I-2W)            2p-1
     zb_v                  2, V             split       0 if F=I=W               p
-    dual_pipe_v           2, V             both        small                    p+1/2
-    dual_pipe             1, twice         both        small                    p+1
+    dual_pipe_v           2, V             both        (p-1)(F+I-W)/2 if F=I    p+1/2
+    dual_pipe             1, twice         both        (p/2-1)(F+I-W) if F=I    p+1
     chimera               1, twice         whole       p-2 slots if F=B         p/2+1 to p
     pipedream             1                whole       0, steps between         min(m, p-s), and as many versions of the weights
     pipedream_2bw         1                whole       0, steps between         min(m, p-s), and two versions of the weights

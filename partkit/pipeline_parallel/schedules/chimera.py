@@ -18,7 +18,8 @@ With F = B = 1, micro-batch j of a unit of p/2 in its direction:
 and the next unit follows 2p slots later, into the gap that the unit has left. Where B takes longer than F, ranks keep this order.
 
     bubble              p - 2 slots of F = B, whatever m: a share of (p - 2) / (2m + p - 2)
-    kept activations    from p/2 + 1 on the middle ranks to p on the outer ones
+                        with B = 2F and one unit (m = p): (p - 2) B, a share of (p - 2) / (3m/2 + p - 2)
+    kept activations    from p/2 + 1 on the outer ranks to p on the middle ones
     weights             2 stages, where 1F1B has 1; both copies must be kept equal after the step
 
 Source: Li and Hoefler 2021, "Chimera: Efficiently Training Large-Scale Neural Networks with Bidirectional Pipelines": its table of

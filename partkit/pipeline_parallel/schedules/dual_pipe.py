@@ -14,7 +14,8 @@ dual_pipe(4, 8), 4 to 7 is the second replica, F = I = W = 1:
 Ranks r and p - 1 - r do the same with the directions exchanged, and together look like one rank of a V of p / 2 ranks: each does what
 `dual_pipe_v` does on rank min(r, p - 1 - r) with m / 2 micro-batches in each direction.
 
-    bubble              (p/2 - 1)(F&B + B - 3W), F&B the time of an overlapped pair; 1F1B: (p - 1)(F + B)
+    bubble              (p/2 - 1)(F&B + B - 3W) if pairs run as one, in F&B = F + B, and W <= F <= I; 1F1B: (p - 1)(F + B)
+                        (p/2 - 1)(F + I - W) if the two stand one after the other, as here, and F = I
     kept activations    p + 1 stages' worth
     weights             2 stages, where 1F1B has 1
 

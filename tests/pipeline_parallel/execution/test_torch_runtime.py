@@ -59,7 +59,7 @@ def check(found: Any) -> None:
     torch.testing.assert_close(together, serial(), rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["one_f_one_b", "interleaved", "zb_h1", "zb_v"])
+@pytest.mark.parametrize("name", ["gpipe", "one_f_one_b", "interleaved", "breadth_first", "zb_h1", "zb_v", "dual_pipe_v"])
 @pytest.mark.parametrize("kind", ["compute_only", "compute_comms"])
 def test_a_schedule_of_ours_in_torchs_runtime(live_world: LiveWorld, tmp_path: Path, name: str, kind: str) -> None:
     schedule = make(name, 2, 4)
@@ -67,14 +67,17 @@ def test_a_schedule_of_ours_in_torchs_runtime(live_world: LiveWorld, tmp_path: P
     check(live_world(2).run(in_torchs_runtime, written.to_csv(tmp_path / "schedule.csv"), schedule, kind))
 
 
-@pytest.mark.parametrize("name", ["ScheduleInterleaved1F1B", "ScheduleInterleavedZeroBubble", "ScheduleLoopedBFS", "ScheduleZBVZeroBubble"])
+LOOPED, IN_A_V = ("ScheduleInterleaved1F1B", "ScheduleInterleavedZeroBubble", "ScheduleLoopedBFS"), ("ScheduleZBVZeroBubble", "ScheduleDualPipeV")
+
+
+@pytest.mark.parametrize("name", LOOPED + IN_A_V)
 def test_a_schedule_of_torchs_in_our_runtime(live_world: LiveWorld, tmp_path: Path, name: str) -> None:
     def dump(comm: Any) -> None:
         from torch.distributed.pipelining import PipelineStage, schedules
 
         warnings.simplefilter("ignore")
         pieces = cut_module(deep(), 4).stages
-        mine = {"ScheduleZBVZeroBubble": [[0, 3], [1, 2]]}.get(name, [[0, 2], [1, 3]])[comm.rank]
+        mine = ([[0, 3], [1, 2]] if name in IN_A_V else [[0, 2], [1, 3]])[comm.rank]
         stages = [PipelineStage(pieces[stage].module, stage, 4, torch.device("cpu")) for stage in mine]
         schedule = getattr(schedules, name)(stages, 4, loss_fn=F.mse_loss)
         if comm.rank == 0:
@@ -82,4 +85,5 @@ def test_a_schedule_of_torchs_in_our_runtime(live_world: LiveWorld, tmp_path: Pa
 
     world = live_world(2)
     world.run(dump)
+    assert ("OVERLAP_F_B" in (tmp_path / "schedule.csv").read_text()) == (name == "ScheduleDualPipeV")
     check(world.run(in_partkit, Schedule.from_csv(tmp_path / "schedule.csv", name=name)))
