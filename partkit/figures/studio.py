@@ -114,6 +114,8 @@ class Board(State):
         action = _action(move)
         if action.kind not in COMPUTE or action.parts:
             return Violation("unknown", rank or 0, action, f"{action} is not placed by hand: messages follow from the actions that make them")
+        if (at := next((r for r, line in enumerate(self.schedule.ranks) if action in line), None)) is not None:
+            return Violation("twice", at, action, f"{action} is on the board already, on rank {at}")
         inside = action.stage < len(self.schedule.placement)
         home = self.schedule.placement[action.stage] if inside else 0
         if inside and rank in (None, home) and self._ready(action):
@@ -237,4 +239,11 @@ class Board(State):
 
 
 def _action(move: str | Action) -> Action:
-    return move if isinstance(move, Action) else Action.parse(move)
+    if isinstance(move, Action):
+        return move
+    try:
+        return Action.parse(move.upper())
+    except ValueError:
+        raise ValueError(
+            f"{move!r} is no action; write stage, kind and micro-batch, as in 2F0: kinds are F, B, and I and W for a backward in two parts"
+        ) from None

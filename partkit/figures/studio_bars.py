@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from statistics import median
 from typing import NamedTuple
 from xml.sax.saxutils import escape
 
 from partkit.figures.palette import PAGE
-from partkit.figures.studio_look import KIND_HUES, KINDS, WORDS, look
+from partkit.figures.studio_look import KINDS, WORDS, look, narrow
 
 MOST_LABELS, NARROW = 500, 4.0
 PATTERNS = (
@@ -59,16 +58,17 @@ def legend(bars: Sequence[Bar]) -> Iterator[str]:
         >>> "forward" in "".join(legend([Bar(0, 0, 0.0, 0.0, 30.0, 20.0, "F0")]))
         True
     """
-    x, hues = 8.0, dict.fromkeys(range(len(KINDS)), 0) if _readable(bars) else dict(enumerate(KIND_HUES))
+    x, readable = 8.0, _readable(bars)
     for kind in sorted({bar.kind for bar in bars}):
-        yield from _filled([Bar(kind, hues[kind], x, 8, 16, 14, "")])
+        patch = [Bar(kind, 0, x, 8, 16, 14, "")]
+        yield from _filled(patch) if readable else _strokes(patch)
         yield f'<text x="{x + 21:.0f}" y="19">{KINDS[kind][0]} {WORDS[kind]}</text>'
         x += 42 + 6.6 * len(WORDS[kind])
 
 
 def _readable(bars: Sequence[Bar]) -> bool:
-    """Whether most bars are wide enough to be told apart."""
-    return not bars or median(bar.width for bar in bars) >= NARROW
+    """Whether three of four bars are wide enough to be told apart: forwards take half the time of backwards."""
+    return not bars or sorted(bar.width for bar in bars)[len(bars) // 4] >= NARROW
 
 
 def _strokes(bars: Sequence[Bar]) -> Iterator[str]:
@@ -82,7 +82,7 @@ def _strokes(bars: Sequence[Bar]) -> Iterator[str]:
             skip, wide = round(bar.x - at, 1), round(bar.width, 1)
             parts.append(f"h{wide:g}" if skip == 0 else f"m{skip:g} 0h{wide:g}")
             at = round(at + skip + wide, 1)
-        yield f'<path d="{"".join(parts)}" fill="none" stroke="{look(kind, KIND_HUES[kind]).fill}" stroke-width="{height:.1f}"/>'
+        yield f'<path d="{"".join(parts)}" fill="none" stroke="{narrow(kind)}" stroke-width="{height:.1f}"/>'
 
 
 def _filled(bars: Iterable[Bar]) -> Iterator[str]:

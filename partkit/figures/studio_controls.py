@@ -33,6 +33,8 @@ class Control(NamedTuple):
     say: Callable[[Number], str]
     get: Callable[[Session], Value | None]
     put: Callable[[Session, Number], None]
+    hint: str
+    """What the number means, and its unit."""
 
     def place(self, session: Session) -> int:
         """The stop nearest to the present value; -1 if stages have values of their own."""
@@ -61,7 +63,7 @@ def _cap(value: Number) -> str:
     return "no limit" if value is None else f"{value:g}"
 
 
-def _cost(key: str, label: str, field: str) -> Control:
+def _cost(key: str, label: str, field: str, hint: str) -> Control:
     """A slider of one field of the costs."""
     stops = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0)
 
@@ -75,7 +77,7 @@ def _cost(key: str, label: str, field: str) -> Control:
             changes["backward"] = None
         session.ask(replace(session.board.costs, **changes))
 
-    return Control(key, label, stops, _plain, get, put)
+    return Control(key, label, stops, _plain, get, put, f"Time of {hint} of one micro-batch, of all layers of a rank, in units of the time axis")
 
 
 def _link(session: Session, latency: Number = None, bandwidth: Number = None) -> None:
@@ -92,6 +94,7 @@ CONTROLS: tuple[Control, ...] = (
         _plain,
         lambda session: session.schedule.num_ranks,
         lambda session, value: session.resize(int(value or 0), session.schedule.num_microbatches),
+        "How many ranks work together",
     ),
     Control(
         "microbatches",
@@ -100,10 +103,11 @@ CONTROLS: tuple[Control, ...] = (
         _plain,
         lambda session: session.schedule.num_microbatches,
         lambda session, value: session.resize(session.schedule.num_ranks, int(value or 0)),
+        "In how many a batch is cut",
     ),
-    _cost("forward", "Time of F", "forward"),
-    _cost("backward_input", "Time of I", "backward_input"),
-    _cost("backward_weight", "Time of W", "backward_weight"),
+    _cost("forward", "Time of F", "forward", "the forward"),
+    _cost("backward_input", "Time of I", "backward_input", "the gradient of the input"),
+    _cost("backward_weight", "Time of W", "backward_weight", "the gradient of the weights"),
     Control(
         "latency",
         "Latency",
@@ -111,6 +115,7 @@ CONTROLS: tuple[Control, ...] = (
         _plain,
         lambda session: session.board.link.latency,
         lambda session, value: _link(session, latency=value),
+        "What every message between two ranks takes, whatever its size, in units of the time axis",
     ),
     Control(
         "bandwidth",
@@ -119,6 +124,7 @@ CONTROLS: tuple[Control, ...] = (
         _rate,
         lambda session: session.board.link.bandwidth,
         lambda session, value: _link(session, bandwidth=value),
+        "Bytes of a message that pass in a unit of the time axis; messages have 1 MB unless costs say otherwise",
     ),
     Control(
         "memory_cap",
@@ -127,6 +133,7 @@ CONTROLS: tuple[Control, ...] = (
         _cap,
         lambda session: session.board.memory_cap,
         lambda session, value: session.ask(memory_cap=value),
+        "The most that a rank may keep for backwards still to come: micro-batches of all its layers, unless costs say otherwise",
     ),
 )
 """The sliders, in the order in which they are shown."""

@@ -26,6 +26,8 @@ KIND_HUES = (0, 0, 1, 2, 0)
 """Which hue stands for a kind where bars are too narrow for numbers."""
 LIGHT = 0.38
 """Part of the hue in a light filling; the rest is the page."""
+LIGHT_NARROW = 0.6
+"""The same where bars have no outline: they must not be taken for gaps."""
 THEMES: tuple[Theme, Theme] = ("light", "dark")
 
 
@@ -58,6 +60,22 @@ def look(kind: int, microbatch: int, theme: Theme = "light") -> Look:
     else:
         fill = hue
     return Look(fill, ink(fill))
+
+
+def narrow(kind: int, theme: Theme = "light") -> str:
+    """How an action is filled in a picture whose bars are too narrow for numbers and outlines.
+
+    Args:
+        kind: its place in `KINDS`.
+        theme: of the page.
+
+    Example:
+        >>> narrow(1), narrow(0)
+        ('#0072B2', '#66aad1')
+    """
+    if KINDS[kind] not in ("F", "W"):
+        return look(kind, KIND_HUES[kind], theme).fill
+    return mix(RANK_COLORS[KIND_HUES[kind]][THEMES.index(theme)], PAGE[theme].fill, LIGHT_NARROW)
 
 
 def mix(color: str, other: str, part: float) -> str:

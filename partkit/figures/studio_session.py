@@ -19,7 +19,7 @@ from partkit.figures.studio import Board, Refused
 from partkit.figures.studio_rivals import Rival, known, name_of, order, rivals
 from partkit.figures.studio_state import FORWARD, SPLIT, WHOLE
 from partkit.pipeline_parallel import SCHEDULES
-from partkit.pipeline_parallel.action import Action, actions
+from partkit.pipeline_parallel.action import Action
 from partkit.pipeline_parallel.costs import Costs
 from partkit.pipeline_parallel.passes import merge_backward, split_backward
 from partkit.pipeline_parallel.schedule import Schedule
@@ -142,7 +142,7 @@ class Session:
             ValueError: a word is no action.
         """
         board = self.board
-        for action in (moves,) if isinstance(moves, Action) else actions(moves):
+        for action in (moves,) if isinstance(moves, Action) else moves.split():
             board = board.place(action, rank)
         self._enter(Entry(board))
 
@@ -158,6 +158,9 @@ class Session:
             ValueError: none is left.
         """
         left = [action for action in self.board.left() if action.kind == kind and self.schedule.placement[action.stage] == rank]
+        if kind not in self.board.kinds:
+            way = {SPLIT: "backwards are in two parts here, I and W", WHOLE: "backwards are whole here, B"}.get(self.board.kinds)
+            raise ValueError(f"there is no {kind} here: {f'{way}; Split backward (p) changes that' if way else 'the schedule has forwards only'}")
         if not left:
             raise ValueError(f"no {kind} is left to place on rank {rank}")
         self.place(next((action for action in self.board.possible(rank) if action.kind == kind), left[0]))

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from partkit.figures.studio import Board
 from partkit.figures.studio_controls import CONTROLS
-from partkit.figures.studio_look import KINDS, WORDS, looks
+from partkit.figures.studio_look import KINDS, THEMES, WORDS, looks, narrow
 from partkit.figures.studio_measured import measures as measures_of_run
 from partkit.figures.studio_rivals import Measures, known, measures, order
 from partkit.figures.studio_session import Session
@@ -43,8 +43,9 @@ def headline(session: Session) -> str:
     """
     found, board = measures(session.board), session.board
     left = f"; {count(board.num_left, 'action')} left to place" if board.num_left else ""
-    size = f"{count(board.schedule.num_ranks, 'rank')}, {board.schedule.num_microbatches} micro-batches"
-    unit = " micro-batches" if board.costs.memory == 1.0 else ""
+    m = board.schedule.num_microbatches
+    size = f"{count(board.schedule.num_ranks, 'rank')}, {m} micro-batch{'' if m == 1 else 'es'}"
+    unit = f" micro-batch{'' if found.peak == 1 else 'es'}" if board.costs.memory == 1.0 else ""
     bubble = f"bubble {100 * found.bubble:.0f} %"
     return f"{session.name}: {size}; makespan {found.makespan:.4g}, {bubble}, at most {found.peak:.4g}{unit} kept on a rank{left}"
 
@@ -76,8 +77,9 @@ def look() -> dict[str, Any]:
     """What the browser gets once: colours, letters, sliders, names of the known schedules."""
     return {
         "looks": looks(),
+        "narrow": [[narrow(kind, theme) for kind in range(len(KINDS))] for theme in THEMES],
         "kinds": [[kind[0], words] for kind, words in zip(KINDS, WORDS, strict=True)],
-        "controls": [{"key": one.key, "label": one.label, "texts": [one.say(stop) for stop in one.stops]} for one in CONTROLS],
+        "controls": [{"key": one.key, "label": one.label, "hint": one.hint, "texts": [one.say(stop) for stop in one.stops]} for one in CONTROLS],
         "schedules": [(key, known(key, 4, 8).name) for key in SCHEDULES],
     }
 

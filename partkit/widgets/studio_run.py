@@ -57,6 +57,8 @@ class Rehearsal:
         """
         if self._world is None:
             raise ValueError("run(): there is nothing to run it on; make the studio with world=pk.World(4)")
+        if self._world.closed:
+            raise ValueError(f"run(): its world is closed; start ranks (%ranks {board.schedule.num_ranks}) and run the cell of the studio again")
         if not self.fits(board):
             raise ValueError(f"run(): the world has {self._world.size} ranks, the schedule {board.schedule.num_ranks}; set ranks to {self._world.size}")
         if board.num_left:

@@ -78,7 +78,7 @@ def test_a_known_schedule_leaves_nothing_to_place_and_nothing_wrong(name: str) -
     [
         ("1F1", None, "too-early", "1F1 needs 0F1, the forward of stage 0 on micro-batch 1, which has not been placed: it belongs on rank 0"),
         ("0B0", None, "too-early", "0B0 needs 1B0, the backward of stage 1 on micro-batch 0, which has not been placed: it belongs on rank 1"),
-        ("0F0", None, "twice", "0F0 is made 2 times: by 0F0 on rank 0 (place 0) and 0F0 on rank 0 (place 1)"),
+        ("0F0", None, "twice", "0F0 is on the board already, on rank 0"),
         ("5F0", None, "unknown", "there is no stage 5; the last is 1"),
         ("0F2", None, "unknown", "there is no micro-batch 2; the last is 1"),
         ("1B0", 0, "wrong-rank", "1B0 is on rank 0, but stage 1 lies on rank 1"),
@@ -94,7 +94,8 @@ def test_refusals(move: str, rank: int | None, code: str, reason: str) -> None:
 
 
 def test_a_word_that_is_no_action_is_an_error_of_its_own() -> None:
-    with pytest.raises(ValueError, match="'x' is no action"):
+    assert small().place("0f1").schedule == small().place("0F1").schedule
+    with pytest.raises(ValueError, match="'x' is no action; write stage, kind and micro-batch, as in 2F0: kinds are F, B, and I and W for a backward in two"):
         small().refusal("x")
 
 

@@ -44,6 +44,14 @@ def test_of_several_moves_all_or_none_are_made() -> None:
 
 
 @pytest.mark.parametrize(
+    ("schedule", "words"), [("zb_h1", r"backwards are in two parts here, I and W; Split backward \(p\)"), ("forward_only", "the schedule has forwards only")]
+)
+def test_a_kind_that_the_board_does_not_have(schedule: str, words: str) -> None:
+    with pytest.raises(ValueError, match=f"there is no B here: {words}"):
+        Session(schedule).place_next(0, "B")
+
+
+@pytest.mark.parametrize(
     ("act", "kind", "words"),
     [
         (lambda session: session.choose("pipe"), ValueError, "there is no schedule 'pipe'; there are gpipe, "),
@@ -53,6 +61,7 @@ def test_of_several_moves_all_or_none_are_made() -> None:
         (lambda session: change(session, speed=1.0), ValueError, r"change\(speed=1.0\): a studio has ranks, microbatches, forward"),
         (lambda session: change(session, ranks=None), ValueError, r"change\(ranks=None\): give a number"),
         (lambda session: session.place_next(0, "F"), ValueError, "no F is left to place on rank 0"),
+        (lambda session: session.place_next(0, "W"), ValueError, r"there is no W here: backwards are whole here, B; Split backward \(p\) changes that"),
         (lambda session: Session("chimera", 3, 8), ValueError, "it needs an even number of ranks"),
         (lambda session: Session(Schedule.parse("rank 0: 0B0 0F0")), InvalidSchedule, "0B0 needs 0F0"),
     ],

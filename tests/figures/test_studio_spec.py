@@ -49,6 +49,7 @@ def test_the_headline_counts_what_is_left() -> None:
     session = Session(None, 2, 2)
     session.place("0F0")
     assert "; 7 actions left to place" in headline(session)
+    assert "1 micro-batch; makespan 3, bubble 0 %, at most 1 micro-batch kept" in headline(Session("gpipe", 1, 1))
 
 
 # -- a run -----------------------------------------------------------------------------------------------------------

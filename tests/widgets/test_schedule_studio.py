@@ -12,8 +12,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 import partkit as pk
-from partkit.figures.palette import Theme
-from partkit.figures.studio_look import look
+from partkit.figures.palette import PAGE, Theme, contrast
+from partkit.figures.studio_look import look, narrow
 from partkit.figures.studio_measured import MeasuredEncoder
 from partkit.pipeline_parallel import make
 from partkit.widgets.schedule_studio import ScheduleStudio
@@ -60,6 +60,14 @@ def test_what_does_not_fit_the_world_is_not_run(name: str | None, ranks: int | N
         studio.close()
 
 
+def test_a_closed_world_is_told_with_the_way_on() -> None:
+    with pk.SimulatedWorld(2) as world:
+        studio = ScheduleStudio("gpipe", microbatches=2, world=world)
+    with pytest.raises(ValueError, match=r"its world is closed; start ranks \(%ranks 2\) and run the cell of the studio again"):
+        studio.run()
+    studio.close()
+
+
 def test_wishes_of_a_reader_are_moves() -> None:
     studio = ScheduleStudio(ranks=2, microbatches=1)
     for name in ("0F0", "1F0"):
@@ -81,7 +89,7 @@ def test_wishes_of_a_reader_are_moves() -> None:
 def test_a_refused_wish_is_an_answer() -> None:
     studio = ScheduleStudio("gpipe", ranks=2, microbatches=2)
     wishes: list[tuple[str, dict[str, Any], str]] = [
-        ("place", {"action": "0F0"}, "made 2 times"),
+        ("place", {"action": "0F0"}, "on the board already"),
         ("place", {"action": "nonsense"}, "is no action"),
         ("move", {"action": "0B0", "to": 0, "rank": 0}, "comes later on the same rank"),
         ("set", {"key": "memory_cap", "at": 0}, "may keep 1"),
@@ -218,8 +226,12 @@ def test_bars_are_dragged_to_another_order_and_shifted_by_keys(show: Show) -> No
     page.locator(OVER).focus()
     page.keyboard.press("Shift+ArrowLeft")
     assert sent(page, "move")[-1] == {"action": "0F1", "rank": 0, "to": 0}
+    expect(page.locator(".pk-tip")).to_contain_text("0F1")
     page.keyboard.press("Delete")
     assert sent(page, "remove") == [{"action": "0F1"}]
+    studio.remove("0B1")
+    answer(page, studio)
+    expect(page.locator(".pk-tip")).to_be_hidden()  # what it told of may be gone
 
 
 def test_sliders_and_choices_are_wishes_and_of_a_drag_the_newest_is_sent(show: Show) -> None:
@@ -261,6 +273,29 @@ def test_it_fits_narrow_and_wide_light_and_dark(show: Show, width: int, style: s
     page.locator(OVER).focus()
     page.keyboard.press("+")
     page.wait_for_function("document.querySelector('.pk-stage').scrollWidth > document.querySelector('.pk-stage').clientWidth * 1.5")
+
+
+@pytest.mark.parametrize(("style", "theme"), [("", "light"), (DARK, "dark")])
+def test_where_bars_are_narrow_forwards_are_no_gaps(show: Show, style: str, theme: Theme) -> None:
+    """Forwards of two pixels between backwards of four: in one look, that of kinds, and apart from the page."""
+    page = show(ScheduleStudio("one_f_one_b", ranks=16, microbatches=64), width=700, style=style)
+    found = [count(page.locator(OVER), narrow(kind, theme))[0] for kind in (0, 1)]
+    assert found[0] > 0.3 * found[1] > 10_000
+    assert all(contrast(narrow(kind, theme), PAGE[theme].fill) > 2 for kind in range(4))
+    expect(page.locator(".pk-kinds")).to_contain_text("hues stand for kinds")
+    assert [hex_of(page, k) for k in range(4)] == [narrow(kind, theme).lower() for kind in range(4)]
+
+
+def hex_of(page: Page, k: int) -> str:
+    """The colour of a patch of the legend."""
+    channels: list[int] = page.evaluate("k => getComputedStyle(document.querySelectorAll('.pk-kinds i')[k]).backgroundColor.match(/\\d+/g).map(Number)", k)
+    return "#" + "".join(f"{channel:02x}" for channel in channels)
+
+
+def test_sliders_say_what_they_mean(show: Show) -> None:
+    page = show(ScheduleStudio("gpipe"))
+    assert "in units of the time axis" in (page.get_by_label("Latency", exact=True).get_attribute("title") or "")
+    assert "messages have 1 MB" in (page.get_by_label("Bandwidth", exact=True).get_attribute("title") or "")
 
 
 def test_it_leaves_nothing_behind(show: Show) -> None:

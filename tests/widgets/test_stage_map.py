@@ -184,6 +184,14 @@ def test_dark_narrow_and_wide(show: Show, view: StageMap, width: int, style: str
         assert count(page.locator(".pk-over"), color)[0] > 100
 
 
+@pytest.mark.parametrize("width", [400, 1200])
+def test_no_word_is_cut_at_the_lower_edge(show: Show, width: int) -> None:
+    """Without a schedule the words of the mean are the last, in a narrow view."""
+    page = show(StageMap(LAYERS, [2, 4, 6]), width=width)
+    ink = """canvas => { const last = canvas.getContext("2d").getImageData(0, canvas.height - 2, canvas.width, 2).data; return new Set(last).size; }"""
+    assert page.locator(".pk-over").evaluate(ink) == 1  # white
+
+
 def test_a_view_that_goes_leaves_nothing(show: Show, view: StageMap) -> None:
     page = show(view)
     page.evaluate("() => { for (const cleanup of window.cleanups) cleanup(); window.stop(); }")

@@ -14,7 +14,7 @@ function layOut(v) {
   const column = others ? 104 : 0, bar = room - words - others * column;
   return {
     left, tall, head, plan, thin, end, edges, column, others, words, bar, count: store.begins.length - 1, scale: most ? bar / most : 0,
-    height: round(end ? plan + ranks * thin + FOOT : head + ranks * tall + FOOT),
+    height: round(end ? plan + ranks * thin + FOOT : head + ranks * tall + (wide < 700 ? 18 : FOOT)), // the mean's words are there
   };
 }
 

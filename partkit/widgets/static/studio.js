@@ -16,9 +16,10 @@ class View {
 
   sliders() {
     const { controls, schedules } = this.model.get("look");
-    this.controls = controls.map(({ key, label, texts }) => {
+    this.controls = controls.map(({ key, label, hint, texts }) => {
       const box = make("label", this.ranges), line = make("span", box, label), output = make("output", line), input = make("input", box);
-      Object.assign(input, { type: "range", min: 0, max: texts.length - 1, step: 1, ariaLabel: label });
+      Object.assign(input, { type: "range", min: 0, max: texts.length - 1, step: 1, ariaLabel: label, title: hint });
+      box.title = hint;
       input.oninput = () => { output.textContent = texts[input.value]; slide(this, { what: "set", key, at: Number(input.value) }); };
       input.onkeydown = (e) => e.stopPropagation();
       return { key, input, output };
@@ -32,7 +33,7 @@ class View {
 
   listen() {
     follow(this, () => this.ink, () => this.schedule());
-    this.changed = () => { answered(this); this.schedule(); };
+    this.changed = () => { answered(this); this.tip.hidden = true; this.schedule(); };
     for (const name of TRAITS) this.model.on(`change:${name}`, this.changed);
     for (const name of ["keydown", "pointerdown", "pointermove", "pointerup", "pointerleave", "dragover", "drop"]) this.over[`on${name}`] = (e) => this[name](e);
     this.over.onpointercancel = () => { this.drag = null; this.schedule(); };
@@ -43,10 +44,10 @@ class View {
   dispose() { vanish(this, TRAITS, this.changed); }
 
   restyle() {
-    const { color, backgroundColor } = getComputedStyle(this.root), [r, g, b] = backgroundColor.match(/[\d.]+/g) ?? [], { looks } = this.model.get("look");
+    const { color, backgroundColor } = getComputedStyle(this.root), [r, g, b] = backgroundColor.match(/[\d.]+/g) ?? [], { looks, narrow } = this.model.get("look");
     if (!color) return;
     const theme = 0.3 * r + 0.6 * g + 0.1 * b < 128 ? 1 : 0;
-    Object.assign(this, { ink: color, paper: backgroundColor, looks: looks[theme], focus: theme ? "#f0e442" : "#d55e00" });
+    Object.assign(this, { ink: color, paper: backgroundColor, looks: looks[theme], fills: narrow[theme], focus: theme ? "#f0e442" : "#d55e00" });
     this.root.dataset.theme = theme ? "dark" : "light";
     this.title.textContent = this.meta.title;
     this.legendary = null;
@@ -55,11 +56,11 @@ class View {
 
   // How each kind is filled; where bars are narrow, hues stand for kinds.
   chips() {
-    const { looks, ink, paper, store, plan } = this, lengths = store.bars.map((one) => one.end - one.start).sort((a, b) => a - b), narrow = (lengths[lengths.length >> 1] ?? 9) * plan.scale < NARROW, key = [narrow, ink].join();
+    const { looks, fills, ink, paper, plan: { narrow } } = this, key = [narrow, ink].join();
     if (this.legendary === key) return;
     this.legendary = key;
     this.legend.replaceChildren(...this.model.get("look").kinds.slice(0, 4).map(([letter, words], k) => {
-      const chip = make("span"), box = make("i", chip), [fill] = looks[k][narrow ? KIND_HUES[k] : 0];
+      const chip = make("span"), box = make("i", chip), fill = narrow ? fills[k] : looks[k][0][0];
       const stripe = narrow ? "" : ["", "", `repeating-linear-gradient(135deg, transparent 0 3px, ${paper} 3px 5px), `, `repeating-linear-gradient(90deg, transparent 0 3px, ${ink} 3px 4px), `][k];
       box.style.cssText = `background:${stripe}${fill};height:${k === 3 ? 12 : 18}px`;
       make("b", chip, letter);

@@ -1,5 +1,5 @@
 // The picture: a row a rank, the plan in it, the run below, what may come next at its end. What is the same: partkit/figures/studio_picture.py.
-const TOP = 8, FOOT = 26, HEIGHTS = [1, 1, 1, 0.68, 0.4], KIND_HUES = [0, 0, 1, 2, 0], NARROW = 4;
+const TOP = 8, FOOT = 26, HEIGHTS = [1, 1, 1, 0.68, 0.4], NARROW = 4;
 
 function layOut(v) {
   const { store, width: wide, meta } = v, { chart } = store, run = store.run_bars(), ranks = chart.rows.length, over = chart.unit ? 15 : 0;
@@ -9,7 +9,8 @@ function layOut(v) {
   const longest = max(chart.horizon, chart.end, ...run.map((bar) => bar.end), 1), ghost = max(0, ...chart.ghosts), spare = chart.left ? 1.15 * ghost : 0;
   const tall = (meta.height ? max(18, (meta.height - TOP - FOOT) / ranks - over) : ranks <= 4 ? 46 : ranks <= 8 ? 36 : 28) + over;
   const scale = (store.zoom * (wide - left - 12)) / (longest + spare);
-  return { run, over, left, scale, tall, plan: tall - 7 - over, longest, width: round(left + (longest + spare) * scale + 12), height: round(TOP + ranks * tall + FOOT) };
+  const lengths = store.bars.map((bar) => bar.end - bar.start).sort((a, b) => a - b), narrow = (lengths[lengths.length >> 2] ?? 9) * scale < NARROW;
+  return { run, over, left, scale, tall, narrow, plan: tall - 7 - over, longest, width: round(left + (longest + spare) * scale + 12), height: round(TOP + ranks * tall + FOOT) };
 }
 
 const xOf = (v, time) => v.plan.left + time * v.plan.scale;
@@ -32,13 +33,13 @@ function lines(c, x, y, w, h, slanted, color) {
   c.restore();
 }
 
-// Where bars are too narrow for numbers, hues stand for kinds.
+// Where three of four bars are not wide enough for numbers, hues stand for kinds.
 function bar(v, one) {
-  const c = v.pen, [x, y, w, h] = boxOf(v, one), { kind } = one, looks = v.looks[kind], [fill, ink] = looks[w < NARROW ? KIND_HUES[kind] : one.microbatch % looks.length];
+  const c = v.pen, [x, y, w, h] = boxOf(v, one), { kind } = one, { narrow } = v.plan, looks = v.looks[kind], [own, ink] = looks[one.microbatch % looks.length], fill = narrow ? v.fills[kind] : own;
   if (x > v.right || x + w < v.left) return;
   c.fillStyle = fill;
   c.fillRect(x, y, w, h);
-  if (w >= NARROW) {
+  if (!narrow && w >= 3) {
     if (kind === 2) lines(c, x, y, w, h, true, v.paper);
     if (kind === 3) lines(c, x, y, w, h, false, v.ink);
     Object.assign(c, { strokeStyle: v.ink, lineWidth: 0.7 });
@@ -47,6 +48,7 @@ function bar(v, one) {
   if (one.measured || h < 12) return;
   c.fillStyle = v.ink;
   if (one.chunk) c.fillRect(x, y + h - 3, w, 3);
+  if (narrow) return;
   const number = String(one.microbatch), fits = ([words, size]) => { c.font = `${size}px system-ui, sans-serif`; return c.measureText(words).width < w - 2; };
   const [text] = [[one.label, 13], [one.label, 11], [number, 12], [number, 10], [number, 9]].find(fits) ?? [];
   if (!text) return;
