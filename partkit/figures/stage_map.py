@@ -104,8 +104,9 @@ def layers_of(pieces: Any, costs: Mapping[str, tuple[float, float]] | None = Non
         costs: seconds and bytes of activations by the layer's name; what is not in it has none.
 
     Returns:
-        The children of each piece, or the piece itself if it has none, with the bytes of their parameters; the numbers of the layers at
-        which stages begin.
+        What each piece calls, by the names that ``PipelineParallel(cut=...)`` takes, with the bytes of parameters; the numbers of the layers at
+        which stages begin. Of a piece that was cut along a graph these are the submodules that its graph calls, and parameters that no
+        submodule has count in the first; of others, its children; or the piece itself, if there are none.
 
     Example:
         >>> from torch import nn
@@ -118,10 +119,22 @@ def layers_of(pieces: Any, costs: Mapping[str, tuple[float, float]] | None = Non
     cut = []
     for number, piece in enumerate(pieces.stages):
         cut.append(len(found))
-        for name, module in list(piece.module.named_children()) or [(f"piece {number}", piece.module)]:
+        calls = _calls(piece.module) or {f"piece {number}": piece.module}
+        weights = [{id(weight): weight.numel() * weight.element_size() for weight in module.parameters()} for module in calls.values()]
+        loose = {id(weight): weight.numel() * weight.element_size() for weight in piece.module.parameters()}
+        weights[0] |= {key: size for key, size in loose.items() if not any(key in own for own in weights)}
+        for name, own in zip(calls, weights, strict=True):
             took, kept = (costs or {}).get(name, (0.0, 0.0))
-            found.append(Layer(name, took, sum(weight.numel() * weight.element_size() for weight in module.parameters()), kept))
+            found.append(Layer(name, took, sum(own.values()), kept))
     return found, cut[1:]
+
+
+def _calls(module: Any) -> dict[str, Any]:
+    """By name, what a piece calls: as its graph says, if it has one."""
+    graph = getattr(module, "graph", None)
+    if graph is None:
+        return dict(module.named_children())
+    return {str(node.target): module.get_submodule(node.target) for node in graph.nodes if node.op == "call_module"}
 
 
 def by_rank(found: Sequence[Stage]) -> list[list[Stage]]:

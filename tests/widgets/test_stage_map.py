@@ -7,8 +7,9 @@ from functools import partial
 from typing import Any
 
 import pytest
+import torch
 from playwright.sync_api import Page
-from torch import nn
+from torch import Tensor, nn
 
 import partkit as pk
 from partkit.pipeline_parallel import one_f_one_b
@@ -61,6 +62,39 @@ def test_the_cut_is_one_that_a_pipeline_takes() -> None:
     for cut in (view.cut, view.cut_names):
         assert [list(dict(piece.module.named_children())) for piece in cut_module(model, 2, cut).stages] == [["0", "1", "2"], ["3", "4"]]
     view.close()
+
+
+class Model(nn.Module):
+    """No sequence: blocks in a list, a parameter of its own, a head that is tied."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.positions = nn.Embedding(10, 4), nn.Parameter(torch.zeros(3, 4))
+        self.blocks = nn.ModuleList(nn.Linear(4, 4, bias=False) for _ in range(4))
+        self.head = nn.Linear(4, 10, bias=False)
+        self.head.weight = self.embed.weight
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = self.embed(tokens) + self.positions
+        for block in self.blocks:
+            x = x + block(x)
+        y: Tensor = self.head(x)
+        return y
+
+
+def test_layers_of_a_graph_have_the_names_at_which_it_is_cut() -> None:
+    view = StageMap.of(cut_module(Model(), 3, ["blocks.1", "blocks.3"]), {"blocks.3": (2.0, 8.0)})
+    assert [(layer.name, layer.parameter_bytes) for stage in view.stages for layer in stage.layers] == [
+        ("embed", 160 + 48),  # and the positions
+        *[(f"blocks.{i}", 64) for i in range(4)],
+        ("head", 160),
+    ]
+    assert view.stages[2].layers[0].seconds == 2.0 and view.cut_names == ["blocks.1", "blocks.3"]
+    view.move(1, "blocks.2")
+    again = StageMap.of(cut_module(Model(), 3, view.cut_names))
+    assert again.cut_names == view.cut_names == ["blocks.2", "blocks.3"]
+    view.close()
+    again.close()
 
 
 def test_wishes_of_a_reader_are_granted_or_answered(view: StageMap) -> None:

@@ -1,7 +1,7 @@
 """Interleaved 1F1B: several small stages a rank, so that the pipeline fills in less time.
 
 The layers are cut in p v stages, and looped: rank r has stages r, r + p, r + 2p, ... A stage takes 1 / v of the time, so the last
-rank gets its first work v times sooner. The price is v times the messages, and some more activations.
+rank gets its first work v times sooner. The price is messages at p v - 1 cuts in place of p - 1, and some more activations.
 
 interleaved(3, 6), two stages a rank, small letters for the second, F = 1 and B = 2:
 
