@@ -3,8 +3,8 @@
     python -m tests.browser.measure_timeline
 
 Times are from the moment when Python starts to build the widget to the moment when the browser has drawn all bars; of a long trace
-first from a sketch, which looks the same (`partkit.figures.sketch`), then with all details. Ratios of
-machines differ; the targets are in the last column.
+first from a sketch, which looks the same (`partkit.figures.sketch`), then with all details. Machines differ; the targets are in the
+last column. A widget that shows nothing is measured beside: what a kernel, a server and a browser take for any of them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from playwright.sync_api import Page, sync_playwright
 from partkit.commands import browser as chromium
 from tests.browser import jupyter as server
 
-TARGETS = {1_000: "(a small one, for comparison)", 100_000: "0.2", 1_000_000: "0.4"}
+EMPTY_WIDGET = 1
+"""So many bars."""
+TARGETS = {EMPTY_WIDGET: "(a widget that shows nothing, for comparison)", 1_000: "(a small one, for comparison)", 100_000: "0.2", 1_000_000: "0.4"}
 WATCH = """() => { window.painted = {}; window.whole = {}; const look = () => {
     for (const c of document.querySelectorAll(".pk-over")) { const n = Number(c.dataset.painted), now = Date.now() / 1000;
         if (n) { painted[n] ??= now; if (c.dataset.sketch === "false") whole[n] ??= now; } }
@@ -31,10 +33,14 @@ import partkit as pk
 from partkit.figures.encoding import Encoder
 from partkit.tracing import Batch, Trace
 from tests.widgets.demo_traces import SITES, STRINGS, busy, busy_rows
+import anywidget
+class Empty(anywidget.AnyWidget):
+    _esm = "export default {{ render({{ el }}) {{ el.innerHTML = '<canvas class=pk-over data-painted=1 data-sketch=false></canvas>'; }} }}"
 per_event = len(Encoder(busy(100_000)).encode()) / 100_000
 warm = pk.Timeline(busy(100)); warm"""
 FIRST = """trace = busy({n})
 start = time.time(); view = pk.Timeline(trace); print("start", start, per_event); view"""
+EMPTY = """start = time.time(); view = Empty(); print("start", start, per_event); view"""
 STREAM = """trace, sent = busy({base}), []
 trace.finished.clear()
 def fill(rate=10_000, seconds=5, ticks=50):
@@ -63,7 +69,16 @@ def measure(lab: server.Lab, page: Page) -> None:
     """All measurements in one notebook's kernel."""
     sizes = [size for size in TARGETS for _ in range(3)]
     root = str(Path(__file__).parents[2])
-    lab.open(page, lab.write("measure.ipynb", SETUP.format(root=root), *(FIRST.format(n=n) for n in sizes), STREAM.format(base=0), STREAM.format(base=100_000)))
+    lab.open(
+        page,
+        lab.write(
+            "measure.ipynb",
+            SETUP.format(root=root),
+            *(EMPTY if n == EMPTY_WIDGET else FIRST.format(n=n) for n in sizes),
+            STREAM.format(base=0),
+            STREAM.format(base=100_000),
+        ),
+    )
     page.evaluate(WATCH)
     run(lab, page, 0)
     page.wait_for_selector(".pk-over[data-painted='100']")
