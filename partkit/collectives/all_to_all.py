@@ -46,6 +46,7 @@ from partkit.collectives.calling import check_dim, check_tensor, pick
 from partkit.collectives.native import native_all_to_all
 from partkit.collectives.pieces import must_agree, numels
 from partkit.communicator import Communicator, Exchange, describe
+from partkit.communicator.memory import join
 from partkit.partition import block_sizes
 
 
@@ -171,11 +172,12 @@ def bruck_all_to_all(blocks: Blocks, received: Blocks, comm: Communicator) -> No
         travel = [i for i in range(size) if i & far]
         coming = [blocks.numels[(rank + i // (2 * far) * 2 * far) % size] for i in travel]
         inbox = blocks.flat.new_empty(sum(coming))
-        comm.sendrecv(torch.cat([here[i] for i in travel]), (rank + far) % size, inbox, (rank - far) % size, tag=f"bruck {far}")
+        parcel = join([here[i] for i in travel], blocks.flat.new_empty(sum(here[i].numel() for i in travel)))
+        comm.sendrecv(parcel, (rank + far) % size, inbox, (rank - far) % size, tag=f"bruck {far}")
         for i, block in zip(travel, inbox.split_with_sizes(coming), strict=True):
             here[i] = block
         far *= 2
-    torch.cat([here[(rank - src) % size] for src in range(size)], out=received.flat)
+    join([here[(rank - src) % size] for src in range(size)], received.flat)
 
 
 def _room(blocks: Blocks, sizes: Sequence[int]) -> Blocks:

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from partkit.communicator import describe
+from partkit.communicator.memory import is_idle
 from partkit.transport.base import Combine
 
 Op = Literal["sum", "mean", "product", "min", "max"]
@@ -29,9 +30,7 @@ def _in_place(combine: Combine) -> Combine:
     """The same, but of tensors without numbers nothing: that would take longer than with numbers. Unless somebody counts operations."""
 
     def combined(mine: Tensor, theirs: Tensor) -> object:
-        if mine.is_meta and not torch._C._len_torch_dispatch_stack():
-            return mine
-        return combine(mine, theirs)
+        return mine if is_idle(mine) else combine(mine, theirs)
 
     return combined
 

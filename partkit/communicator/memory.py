@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -15,6 +17,25 @@ def packed(x: Tensor) -> Tensor:
         return x
     check_dense(x, "x")
     return x.detach().resolve_conj().resolve_neg().contiguous()
+
+
+def join(blocks: Sequence[Tensor], room: Tensor) -> Tensor:
+    """Put flat blocks one after the other into ``room``, which is as long as all of them; returns it.
+
+    Args:
+        blocks: one dim each, any sizes, of one dtype.
+        room: their elements together; other memory than theirs.
+
+    Example:
+        >>> join([torch.tensor([1]), torch.tensor([2, 3])], torch.empty(3, dtype=torch.int64))
+        tensor([1, 2, 3])
+    """
+    return room if is_idle(room) else torch.cat(tuple(blocks), out=room)
+
+
+def is_idle(x: Tensor) -> bool:
+    """Whether operations on ``x`` do nothing but take time, more than with numbers: it has none, and nobody counts operations."""
+    return x.is_meta and not torch._C._len_torch_dispatch_stack()
 
 
 def inbox_for(buffer: Tensor) -> Tensor:
