@@ -63,7 +63,7 @@ def test_a_multiple_of_the_right_gradient(times: float, counts: tuple[int, ...],
 
 
 def test_what_is_nearly_a_multiple_is_none() -> None:
-    for mine in (3 * RIGHT + torch.tensor([0.0, 0.0, 1e-3]), RIGHT * (1 + 1e-5), OTHER):
+    for mine in (3 * RIGHT + torch.tensor([0.0, 0.0, 1e-3]), 3 * RIGHT + torch.tensor([0.0, 0.0, 1e-8]), RIGHT * (1 + 1e-5), OTHER):
         assert "exactly" not in told(*replicas("gradient", mine, mine, mine), counts=(2, 2, 2))
     near = 3.001 * RIGHT
     assert told(*replicas("gradient", near, near, near), counts=(2, 2, 2)) == "exactly 3.001 times the right one"
@@ -77,6 +77,7 @@ def test_of_a_parameter_on_one_rank_alone_no_sum_over_ranks_is_told() -> None:
 def test_nothing_is_told_of_multiples_where_there_are_none() -> None:
     zero = torch.zeros(3, dtype=torch.float64)
     assert told(*replicas("gradient", OTHER, OTHER, right=zero)) == ""
+    assert told(*replicas("gradient", OTHER, -OTHER, right=zero)) == ""  # that nothing is left proves little
     complex_right = RIGHT.to(torch.complex128)
     assert told(*replicas("gradient", 2 * complex_right, 2 * complex_right, right=complex_right)) == ""
 
@@ -119,9 +120,10 @@ def test_weights_averaged_instead(before: bool, after: bool, averaged: bool) -> 
 
 
 def test_the_gradient_of_the_step_before_is_still_in_it() -> None:
-    before = [*replicas("gradient", OTHER, 5 * OTHER, right=OTHER), pair("gradient", RIGHT, step=0, name="other")]
+    before = [pair("gradient", RIGHT, step=0, name="other"), *replicas("gradient", OTHER, 5 * OTHER, right=OTHER)]
+    strangers = [before[0], pair("gradient", OTHER, step=0, rank=1), pair("weight", OTHER, step=0), pair("gradient", OTHER, step=-1)]
     assert "plus that of the step before: call zero_grad()" in told(*replicas("gradient", RIGHT + OTHER, RIGHT + OTHER, step=1), *before)
-    assert "step before" not in told(*replicas("gradient", RIGHT + OTHER, RIGHT + OTHER, step=1), *before[1:])  # of the other rank it is another
+    assert "step before" not in told(*replicas("gradient", RIGHT + OTHER, RIGHT + OTHER, step=1), *strangers)
     assert "step before" not in told(*replicas("gradient", RIGHT - OTHER, RIGHT - OTHER, step=1), *before)
 
 
@@ -148,7 +150,9 @@ def test_an_unequal_start() -> None:
     assert "start" not in told(*replicas("weight", RIGHT + OTHER, RIGHT - OTHER)).split(":")[0]
 
 
-@pytest.mark.parametrize(("parts", "counts"), [([RIGHT + OTHER, RIGHT - OTHER], (2, 2)), ([RIGHT + OTHER, RIGHT - 3 * OTHER], (3, 1))])
+@pytest.mark.parametrize(
+    ("parts", "counts"), [([RIGHT + OTHER, RIGHT - OTHER], (2, 2)), ([RIGHT + OTHER, RIGHT - OTHER], (3, 1)), ([RIGHT + OTHER, RIGHT - 3 * OTHER], (3, 1))]
+)
 def test_a_step_before_the_reduction(parts: list[Tensor], counts: tuple[int, ...]) -> None:
     before = replicas("weight", RIGHT, RIGHT, step=-1, right=RIGHT)
     assert "each rank stepped with its own gradient; reduce first" in told(*replicas("weight", *parts), *before, counts=counts)

@@ -35,3 +35,10 @@ def test_ranks_share_out_the_cores(monkeypatch: pytest.MonkeyPatch, cores: set[i
         comm: Any = SimpleNamespace(rank=rank, size=size)
         keep_to_cores(comm)
     assert found == kept
+
+
+def test_where_ranks_can_not_be_bound_they_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on macOS."""
+    monkeypatch.delattr(os, "sched_setaffinity", raising=False)
+    comm: Any = SimpleNamespace(rank=0, size=2)
+    keep_to_cores(comm)

@@ -72,6 +72,9 @@ class Executor:
         stages: those of this rank, by number, each told what to do (`Stage.begin`).
         step: called for each STEP, with the number of its stage; by default nothing is done.
 
+    Attributes:
+        before: if set, called before each action of the list, messages too.
+
     Example:
         >>> from partkit.pipeline_parallel import Schedule
         >>> sorted(Executor.METHODS)
@@ -80,6 +83,7 @@ class Executor:
 
     def __init__(self, schedule: Schedule, comm: Communicator, stages: Mapping[int, Stage], step: Callable[[int], None] = lambda stage: None) -> None:
         self._comm, self._stages, self._step = comm, stages, step
+        self.before: Callable[[Action], None] | None = None
         found = receipts(schedule, comm.rank)
         self._tasks = [task_of(action, schedule, found.get(action, ())) for action in flat(schedule.ranks[comm.rank])]
 
@@ -90,6 +94,8 @@ class Executor:
         self._made: dict[Action, list[Tensor]] = {}
         with at_one_line(self._comm):
             for task in self._tasks:
+                if self.before is not None:
+                    self.before(task.action)
                 self.METHODS[task.action.kind](self, task)
             for send in list(self._sent):
                 self._wait(send)
@@ -135,7 +141,7 @@ class Executor:
         self._arriving[task.action] = [self._comm.irecv(x, task.peer, tag) for x, tag in zip(buffers, tags(task.name, len(buffers)), strict=True)]
 
     def _nothing(self, task: Task) -> None:
-        """Parameters are not sharded here: there is nothing to gather, drop or reduce."""
+        """Parameters are not sharded here: there is nothing to gather, drop or reduce, unless `before` does."""
 
     # -- helpers -------------------------------------------------------------------------------------------------
 

@@ -218,6 +218,25 @@ class PipelineParallel(nn.Module):
                 stage.versions = WeightVersions(stage.piece.module, optimizers[number], versions_of(self.schedule, number))
         return optimizers
 
+    def before_each(self, do: Callable[[Action], None] | None) -> None:
+        """Call a function before each action of this rank's list in a step: the place for what a schedule does beside computing.
+
+        Args:
+            do: gets the action. UNSHARD, RESHARD and REDUCE_GRAD do nothing by themselves, so they can stand for what it does. None: no longer.
+
+        Example:
+            >>> import torch, partkit as pk
+            >>> def train(comm):
+            ...     model, seen = pk.PipelineParallel([torch.nn.Linear(1, 1)], comm, loss=torch.nn.functional.mse_loss, num_microbatches=2), []
+            ...     model.before_each(seen.append)
+            ...     model.step(torch.ones(2, 1), target=torch.ones(2, 1))
+            ...     return seen
+            >>> with pk.SimulatedWorld(1) as world:
+            ...     world.run(train)
+            [[0F0, 0B0, 0F1, 0B1]]
+        """
+        self._training_step.before = do
+
     @property
     def versions(self) -> dict[Action, int]:
         """By forward of this rank in the last step: how many STEPs its weights, and those of its backward, had seen; see `use_optimizer`."""

@@ -11,7 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import partkit as pk
+from partkit.pipeline_parallel import make
+from partkit.pipeline_parallel.action import Action
 from partkit.pipeline_parallel.execution import Loss
+from partkit.pipeline_parallel.passes import add_reduce_grad
 
 IGNORED = -100
 X = torch.randn(12, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(6))
@@ -86,3 +89,39 @@ def test_case_N24_a_mean_of_means_would_be_seen() -> None:
     with pk.SimulatedWorld(pk.Mesh(dp=2, pp=2)) as world:
         (_, _, _), (found, _, _), *_ = world.run(parallel, "one_f_one_b", True)
     assert abs(found[0] - serial()[0][0]) > 1e-3
+
+
+def test_gradients_are_reduced_over_replicas_where_the_schedule_says() -> None:
+    """REDUCE_GRAD stands behind the last backward of a stage: stage 1 is reduced while stage 0 still works on its backwards."""
+
+    def step(comm: Any) -> Any:
+        dp, pp = comm.group("dp"), comm.group("pp")
+        schedule = add_reduce_grad(make("gpipe", 2, 3))
+        loss = Loss(lambda output, target: F.cross_entropy(output, target, reduction="sum"), reduction="sum")
+        model, seen = pk.PipelineParallel(net(), pp, loss=loss, schedule=schedule), []
+
+        def reduce(action: Action) -> None:
+            seen.append(action)
+            if action.kind == "REDUCE_GRAD":
+                for parameter in model.stages[action.stage].piece.module.parameters():
+                    parameter.grad = pk.all_reduce(parameter.grad, dp)
+
+        model.before_each(reduce)
+        rows = torch.arange(12).tensor_split(dp.size)[dp.rank]
+        model.step(X[rows], target=TARGET[rows].clamp(min=0))
+        model.before_each(None)
+        model.step(X[rows], target=TARGET[rows].clamp(min=0))
+        return seen == list(model.schedule.ranks[pp.rank]), {name: p.grad for name, p in model.module.named_parameters()}
+
+    whole = net()
+    F.cross_entropy(whole(X), TARGET.clamp(min=0), reduction="sum").backward()
+    parts = [net() for _ in range(2)]
+    for part, rows in zip(parts, torch.arange(12).tensor_split(2), strict=True):
+        F.cross_entropy(part(X[rows]), TARGET[rows].clamp(min=0), reduction="sum").backward()
+    with pk.SimulatedWorld(pk.Mesh(dp=2, pp=2)) as world:
+        found = list(world.run(step))
+    assert all(seen for seen, _ in found)
+    for rank, (_, gradients) in enumerate(found):
+        for name, gradient in gradients.items():  # reduced in the first step, not in the second
+            own = parts[rank // 2].get_parameter(name).grad
+            torch.testing.assert_close(gradient, whole.get_parameter(name).grad + own, rtol=0, atol=1e-12)  # type: ignore[operator]
