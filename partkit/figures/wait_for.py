@@ -24,7 +24,7 @@ from partkit.wait_graph import Edge, Node, WaitGraph, wait_graph
 
 MOST_RANKS, MOST_LABELS, MOST_ROWS, MOST_LINES = 12, 8, 40, 16
 """Ranks that are drawn; ranks up to which arrows are named in the picture; rows of the table; lines of the text."""
-WIDTH, HIGH, NODE = 640, 420, 27
+WIDTH, HIGH, NODE, LETTER = 640, 420, 27, 5.8
 HEAD = ("rank", "is", "waits for", "tag", "bytes", "at", "what would have to happen")
 CIRCLE, OTHER = LINES[1], ("#4b5560", "#a3b0bf")
 """Colours of arrows, on a light and on a dark page."""
@@ -138,8 +138,11 @@ def picture(graph: WaitGraph) -> str:
     size = f'viewBox="0 0 {WIDTH} {HIGH}" width="{WIDTH}" height="{HIGH}"'
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="13">', _style(), f'<rect width="{WIDTH}" height="{HIGH}"/>']
     pairs = set(zip(graph.circle, (*graph.circle[1:], *graph.circle[:1]), strict=True))
+    shared = {rank: words for rank in spots if (words := _same_words([edge for edge in graph.edges if edge.src == rank]))}
     for edge in sorted(graph.edges, key=lambda edge: (edge.src, edge.dst) in pairs):
-        parts.append(_arrow(edge, spots, (edge.src, edge.dst) in pairs, named=len(order) <= MOST_LABELS, both=_meets(edge, graph)))
+        named = len(order) <= MOST_LABELS and edge.src not in shared
+        parts.append(_arrow(edge, spots, (edge.src, edge.dst) in pairs, named=named, both=_meets(edge, graph)))
+    parts += [_beside(spots[rank], words) for rank, words in shared.items() if len(order) <= MOST_LABELS]
     parts += [_node(node, spots[node.rank], node.rank in graph.first) for node in graph.nodes]
     return "".join([*parts, "</svg>"])
 
@@ -147,6 +150,17 @@ def picture(graph: WaitGraph) -> str:
 def _meets(edge: Edge, graph: WaitGraph) -> bool:
     """Whether there is an arrow back, so that both must bend."""
     return any((other.src, other.dst) == (edge.dst, edge.src) for other in graph.edges)
+
+
+def _words(edge: Edge) -> str:
+    """What the rank waits in."""
+    return f"{edge.operation} {''.join(edge.what.partition(']')[:2])}".strip()
+
+
+def _same_words(own: list[Edge]) -> str:
+    """What a rank waits in that waits for several in one call: said once, beside the rank, since on each arrow it could not be read."""
+    words = {_words(edge) for edge in own}
+    return words.pop() if len(own) > 1 and len(words) == 1 else ""
 
 
 def _spot(place: int, count: int) -> _Spot:
@@ -188,13 +202,26 @@ def _arrow(edge: Edge, spots: dict[int, _Spot], in_circle: bool, *, named: bool,
     line = f'<path d="M{starts.x:.1f} {starts.y:.1f}Q{middle.x:.1f} {middle.y:.1f} {ends.x:.1f} {ends.y:.1f}" fill="none" {look} marker-end="url(#h{name})"/>'
     if not named and edge.what:
         return line
-    words = escape(f"{edge.operation} {''.join(edge.what.partition(']')[:2])}".strip())
     near = 0.32 if both else 0.5  # nearer to the rank that waits where arrows go both ways
     parts = ((1 - near) ** 2, 2 * near * (1 - near), near**2)
     at = _Spot(*(sum(k * spot[axis] for k, spot in zip(parts, (starts, middle, ends), strict=True)) for axis in (0, 1)))
     at = at if edge.what else _Spot(WIDTH / 2, HIGH / 2)
-    text = f'x="{at.x:.1f}" y="{at.y + 4:.1f}" text-anchor="middle"'
-    return f'{line}<text {text} class="halo" stroke-width="5" stroke-linejoin="round">{words}</text><text {text}>{words}</text>'
+    return line + _written(_words(edge), at, "middle")
+
+
+def _beside(spot: _Spot, words: str) -> str:
+    """Above the uppermost rank, below the others; outwards, as far as the frame has room."""
+    aside, wide = spot.x - WIDTH / 2, LETTER * len(words)
+    if abs(aside) < NODE:
+        return _written(words, _Spot(spot.x, spot.y + (-NODE - 16 if spot.y < HIGH / 2 else NODE + 18)), "middle")
+    left = min(spot.x, WIDTH - 6 - wide) if aside > 0 else max(6.0, spot.x - wide)
+    return _written(words, _Spot(left, spot.y + NODE + 18), "start")
+
+
+def _written(words: str, at: _Spot, anchor: str) -> str:
+    """Words on a patch of paper."""
+    text, words = f'x="{at.x:.1f}" y="{at.y + 4:.1f}" text-anchor="{anchor}"', escape(words)
+    return f'<text {text} class="halo" stroke-width="5" stroke-linejoin="round">{words}</text><text {text}>{words}</text>'
 
 
 def _rim(spot: _Spot, towards: _Spot, away: float) -> _Spot:

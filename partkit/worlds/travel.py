@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import CodeType
 from typing import Any
@@ -53,13 +54,36 @@ def unpack(data: bytes) -> Any:
 
 
 class Packer(cloudpickle.Pickler):  # type: ignore[misc]
-    """cloudpickle forgets in which file code was written; tracebacks and traces need it."""
+    """cloudpickle forgets in which file code was written; tracebacks and traces need it. torch can't read all dtypes that it writes."""
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, CodeType):
             make, arguments = self.dispatch_table[CodeType](obj)[:2]
             return _code_of_file, (make, arguments, obj.co_filename)
+        if _is_young(obj):
+            return _tensor_of, (obj.detach().view(_whole_numbers(obj.element_size())), obj.dtype, obj.requires_grad)
         return super().reducer_override(obj)
+
+
+OLD = ("float64", "float32", "float16", "bfloat16", "complex128", "complex64", "int64", "int32", "int16", "int8", "uint8", "bool")
+"""The dtypes whose tensors torch can read again from a pickle. Of younger ones (float8, uint16, complex32, ...) it writes what it can't read."""
+
+
+def _is_young(obj: Any) -> bool:
+    torch = sys.modules.get("torch")  # whoever has a tensor has imported it
+    if torch is None or type(obj) is not getattr(torch, "Tensor", None) or str(obj.dtype).removeprefix("torch.") in OLD:
+        return False
+    return not obj.is_quantized and obj.layout is torch.strided and obj.device.type == "cpu"
+
+
+def _whole_numbers(itemsize: int) -> Any:
+    torch = sys.modules["torch"]
+    return {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[itemsize]
+
+
+def _tensor_of(bits: Any, dtype: Any, requires_grad: bool) -> Any:
+    tensor = bits.view(dtype)
+    return tensor.requires_grad_() if requires_grad else tensor
 
 
 def _code_of_file(make: Callable[..., CodeType], arguments: tuple[Any, ...], filename: str) -> CodeType:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import re
 from typing import Any
 from xml.etree import ElementTree
@@ -12,7 +13,7 @@ import torch
 
 import partkit as pk
 from partkit.figures.wait_for import WaitFor
-from partkit.rank_state import Operation, RankState
+from partkit.rank_state import Call, Operation, RankState
 from partkit.worlds.errors import RanksStuck
 from partkit.worlds.simulated import SimulatedWorld
 
@@ -47,6 +48,28 @@ def test_ranks_arrows_and_the_circle_are_drawn() -> None:
     assert arrows(root, "circle") == 3 and arrows(root, "other") == 1
     assert texts(root).count("recv float32[4]") == 3 and {"rank 0", "rank 4", "finished", "recv int64[2]"} <= set(texts(root))
     assert arrows(root, "ring") == 3  # look here first
+
+
+@pytest.mark.parametrize("size", [3, 4, 5, 8])
+def test_who_waits_for_many_in_one_call_says_it_once_and_no_words_cover_others(size: int) -> None:
+    def calls(rank: int) -> RankState:
+        call = Call("all_gather", f"float32[{rank + 1}], dim 0", 1, tuple(range(size)), "f.py:1")
+        wait = Operation("recv", (rank + 1) % size, "", f"float32[{rank + 1}]", "f.py:1")
+        return RankState(rank, "blocked", wait, (wait,), call)
+
+    root = svg(WaitFor([calls(rank) for rank in range(size)]))
+    assert sorted(text for text in texts(root) if "[" in text) == [f"all_gather float32[{rank + 1}]" for rank in range(size)]
+    boxes = [box(node) for node in root.iter() if node.tag.endswith("text") and node.get("class") != "halo"]
+    assert all(right <= 640 and left >= 0 for left, right, *_ in boxes)
+    apart = [a[1] <= b[0] or b[1] <= a[0] or a[3] <= b[2] or b[3] <= a[2] for a, b in itertools.combinations(boxes, 2)]
+    assert all(apart)
+
+
+def box(node: ElementTree.Element) -> tuple[float, float, float, float]:
+    """Left, right, top and bottom of words in letters 6 wide and 11 high."""
+    x, y, wide = float(node.get("x", "0")), float(node.get("y", "0")), 5.8 * len(node.text or "")
+    left = {"start": x, "middle": x - wide / 2, "end": x - wide}[node.get("text-anchor", "start")]
+    return left, left + wide, y - 10, y + 1
 
 
 def test_light_and_dark_have_colours_of_their_own() -> None:

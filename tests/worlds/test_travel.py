@@ -15,6 +15,7 @@ import torch
 from partkit.worlds.errors import RankError
 from partkit.worlds.travel import pack, pack_result, pack_task, unpack
 from partkit.worlds.world import World
+from tests.collectives.inputs import dtypes
 from tests.worlds.failing import failure, works
 
 Live = Callable[[int], World]
@@ -114,12 +115,31 @@ def test_tensors_and_arrays_of_any_kind_come_back_as_they_are(live_world: Live) 
             "view": torch.arange(6).reshape(2, 3).T,
             "numpy": np.arange(3),
             "grad": torch.ones(2, requires_grad=True),
+            "float8": torch.ones(2).to(torch.float8_e4m3fn),
         }
 
     for value in live_world(2).run(make):
         assert value["bf16"].dtype == torch.bfloat16
         assert value["view"].tolist() == [[0, 3], [1, 4], [2, 5]]
         assert value["numpy"].tolist() == [0, 1, 2] and value["grad"].requires_grad
+        assert value["float8"].float().tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("dtype", dtypes(), ids=str)
+def test_tensors_of_every_dtype_come_back_with_their_bits_and_strides(dtype: torch.dtype) -> None:
+    itemsize = torch.empty(1, dtype=dtype).element_size()
+    numbers = torch.arange(24 * itemsize, dtype=torch.uint8).reshape(4, 6 * itemsize) % 2  # of bool no byte is above 1
+    x = numbers.view(dtype)[:, ::2]
+    back = unpack(pack([x]))[0]
+    assert back.dtype == dtype and back.shape == x.shape and back.stride() == x.stride()
+    assert back.contiguous().view(torch.uint8).tolist() == x.contiguous().view(torch.uint8).tolist()
+
+
+def test_a_young_dtype_keeps_its_wish_for_gradients_and_parameters_are_parameters() -> None:
+    x = torch.ones(2).to(torch.float8_e4m3fn).requires_grad_()
+    there, parameter = unpack(pack((x, torch.nn.Parameter(x.detach(), requires_grad=False))))
+    assert there.requires_grad and there.dtype == x.dtype
+    assert isinstance(parameter, torch.nn.Parameter) and parameter.dtype == x.dtype and not parameter.requires_grad
 
 
 def test_classes_and_functions_of_a_script_travel_both_ways() -> None:
