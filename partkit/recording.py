@@ -34,7 +34,7 @@ from torch import Tensor
 from partkit.communicator import Communicator, Pending, RankContext, describe
 from partkit.contributions import Contributions, Memory, union
 from partkit.tracing.sights import MAX_RANKS, Moment, Sight, Strip
-from partkit.transport.base import Transport, Work
+from partkit.transport.base import Combine, Transport, Work
 
 MOST_VALUES = 64
 """Elements up to which a tensor counts as small."""
@@ -45,6 +45,9 @@ MOST_MEMORIES = 48
 @contextmanager
 def record(comm: Communicator, *, values: int = MOST_VALUES, held: bool = False) -> Iterator[None]:
     """Record what the messages inside carry. Every rank of the world enters it, so that both sides of each message are recorded.
+
+    Whose data a message holds travels before it in a message of its own. That one is in no trace, but takes time: look for times, virtual
+    ones too, in a run that is not recorded.
 
     Args:
         comm: any communicator of this rank; messages of all of them are recorded.
@@ -124,19 +127,24 @@ class RecordingTransport:
 
         with self._who.aside():  # not in `post`, which another thread may call, while this one computes
             if self._gate is None or not held:
-                return _Recorded(self, pending, post(), None)
+                return _Recorded(self, pending, post())
             later = _Later(post)
             self._gate.hold(later.post, (dst, tag, tensor.dtype, tensor.numel()))
-            return _Recorded(self, pending, [later], None)
+            return _Recorded(self, pending, [later])
 
-    def irecv(self, buffer: Tensor, src: int, tag: str) -> Work:
-        """Note it, and be ready for it and for whose data it is."""
+    def irecv(self, buffer: Tensor, src: int, tag: str, combine: Combine | None = None) -> Work:
+        """Note it, and be ready for it and for whose data it is. What is to be combined is first received, whole, as if the program did so."""
         pending = self._posted(tag)
         self.see("post", pending)
         with self._who.aside():
+            inbox = buffer if combine is None else torch.empty_like(buffer)
             sets = torch.from_numpy(np.zeros(buffer.numel() if self._is_small(buffer) else 1, dtype=np.int64))
-            works = [self._wire.irecv(sets, src, _shadow(buffer, tag)), self._wire.irecv(buffer, src, _recorded(tag))]
-        return _Recorded(self, pending, works, sets)
+            works = [self._wire.irecv(sets, src, _shadow(buffer, tag)), self._wire.irecv(inbox, src, _recorded(tag))]
+        return _Recorded(self, pending, works, sets, inbox, combine)
+
+    def irecv_first(self, buffer: Tensor, src: int, tag: str, timeout: float | None) -> Work:
+        """Not recorded: whose data it is would have to come first, and from the same rank."""
+        raise RuntimeError("a receive from anybody, or one with a timeout, can't be recorded; look at the run without values: pk.MessageStepper(world)")
 
     def lane(self, *_: object) -> None:
         """Each message is noted by itself."""
@@ -183,13 +191,13 @@ class RecordingTransport:
         return pending
 
     def _is_small(self, tensor: Tensor) -> bool:
-        return tensor.numel() <= self._values
+        return tensor.numel() <= self._values and not tensor.is_meta
 
     def _look(self) -> tuple[tuple[Strip, ...], tuple[int, ...]]:
         """What is new in the small tensors of this rank, and which are gone."""
         small = [memory for memory in self._who.memories() if memory.num_elements <= self._values][:MOST_MEMORIES]
         with self._who.aside():
-            now = {memory.number: _strip(memory) for memory in small}
+            now = {memory.number: strip for memory in small if (strip := _strip(memory)) is not None}
         changed = tuple(strip for number, strip in now.items() if self._seen.get(number) != strip)
         gone = tuple(number for number in self._seen if number not in now)
         self._seen = now
@@ -199,15 +207,27 @@ class RecordingTransport:
 class _Recorded:
     """A message and the sets that go before it, until both are done."""
 
-    def __init__(self, recorder: RecordingTransport, pending: Pending, works: Sequence[Work], sets: Tensor | None) -> None:
-        self._recorder, self._pending, self._works, self._sets = recorder, pending, works, sets
+    def __init__(
+        self,
+        recorder: RecordingTransport,
+        pending: Pending,
+        works: list[Work],
+        sets: Tensor | None = None,
+        inbox: Tensor | None = None,
+        combine: Combine | None = None,
+    ) -> None:
+        self._recorder, self._pending, self._works = recorder, pending, works
+        self._sets, self._inbox, self._combine = sets, inbox, combine
 
     def wait(self) -> None:
         with self._recorder.aside():
-            for work in self._works:
-                work.wait()
-            if self._sets is not None:
-                self._recorder.arrived(self._pending.tensor, self._sets)
+            while self._works:
+                self._works.pop(0).wait()
+            if self._sets is not None and self._inbox is not None:
+                self._recorder.arrived(self._inbox, self._sets)
+        if self._combine is not None and self._inbox is not None:
+            self._combine(self._pending.tensor, self._inbox)  # an operator of the rank's: the sets are united
+        self._inbox = None  # what has been combined is gone from the rank's memory
         self._recorder.see("done", self._pending)
 
 
@@ -233,9 +253,12 @@ class _Later:
             work.wait()
 
 
-def _strip(memory: Memory) -> Strip:
+def _strip(memory: Memory) -> Strip | None:
+    """All elements of some memory; None if it has no numbers."""
     tensor = memory.tensor()
     assert tensor is not None  # no other thread frees it between the look at what there is and this
+    if tensor.is_meta:
+        return None
     sets = np.broadcast_to(memory.sets, len(tensor)).tolist()
     values = tuple(as_text(value) if who else "" for value, who in zip(tensor.tolist(), sets, strict=True))
     return Strip(memory.number, describe(tensor), values, tuple(sets))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Callable
 from typing import Any
@@ -9,13 +10,16 @@ from typing import Any
 import pytest
 import torch
 
+import partkit as pk
 from partkit.collectives.all_reduce import all_reduce
 from partkit.communicator import Communicator
 from partkit.diagnosis import Diagnosis
-from partkit.recording import as_text, record, run_held, run_recorded
+from partkit.recording import RecordingTransport, as_text, record, run_held, run_recorded
 from partkit.tracing import Sight
+from partkit.transport.base import Transport
 from partkit.worlds.errors import RankError, RanksStuck
 from partkit.worlds.run import Run
+from partkit.worlds.simulated import SimulatedWorld
 from partkit.worlds.world import World
 
 pytestmark = pytest.mark.live
@@ -34,7 +38,7 @@ def ring(comm: Communicator) -> Any:
     return all_reduce(torch.arange(4.0) + 10 * comm.rank, comm, algorithm="ring")
 
 
-def of(world: World, rank: int, moment: str, kind: str = "") -> list[Sight]:
+def of(world: World | SimulatedWorld, rank: int, moment: str, kind: str = "") -> list[Sight]:
     return [sight for sight in world.trace.sights if (sight.rank, sight.moment, sight.kind) == (rank, moment, kind)]
 
 
@@ -88,6 +92,61 @@ def test_messages_bytes_and_results_are_those_of_a_run_that_is_not_recorded(live
     assert ([world.trace.num_messages(rank) for rank in range(3)], [world.trace.bytes_sent(rank) for rank in range(3)]) == counts
     assert all(torch.equal(a, b) for a, b in zip(plain, recorded, strict=True))
     assert all(sight.strips[-1].who == (0b111,) * 4 for rank in range(3) for sight in of(world, rank, "done", "recv")[-1:])
+
+
+def algorithms() -> list[tuple[str, str]]:
+    return [(operation, name) for operation, table in pk.cluster.COSTS.items() for name in table if operation != "barrier"]
+
+
+@pytest.mark.parametrize(("operation", "algorithm"), algorithms())
+@pytest.mark.parametrize("size", [3, 4])
+def test_every_algorithm_can_be_recorded_and_sums_name_all_who_are_in_them(operation: str, algorithm: str, size: int) -> None:
+    def run(comm: Communicator) -> Any:
+        return getattr(pk, operation)(torch.arange(8.0) + 10 * comm.rank, comm, algorithm=algorithm)
+
+    with SimulatedWorld(size) as world:
+        plain, messages = world.run(run), world.trace.num_messages()
+        recorded = world.run(run_recorded, run, (), {})
+        assert world.trace.num_messages() == messages
+        assert all(a is b is None or torch.equal(a, b) for a, b in zip(plain, recorded, strict=True))
+        held = [strip for sight in world.trace.sights for strip in sight.strips]
+    if operation in ("all_reduce", "reduce", "reduce_scatter"):
+        assert any(set(strip.who) == {(1 << size) - 1} for strip in held)
+
+
+def test_a_receive_that_adds_unites_whose_data_is_in_the_buffer_and_leaves_no_other_memory(live_world: Live) -> None:
+    def add(comm: Communicator) -> list[float]:
+        x = torch.tensor([1.0, 2.0]) + 10 * comm.rank
+        if comm.rank == 0:
+            comm.recv(x[1:], 1, combine=torch.Tensor.add_)
+        else:
+            comm.send(x[1:], 0)
+        return x.tolist()
+
+    world = live_world(2)
+    assert list(world.run(run_recorded, add, (), {})) == [[1.0, 14.0], [11.0, 12.0]]
+    (done,) = of(world, 0, "done", "recv")
+    assert [(strip.values, strip.who) for strip in done.strips] == [(("1", "14"), (0b01, 0b11))]
+
+
+def test_simulated_ranks_without_numbers_are_recorded_without_values() -> None:
+    with SimulatedWorld(3, numbers=False) as world:
+        world.run(run_recorded, ring, (), {})
+        assert all(sight.strips == () for sight in world.trace.sights)
+        arrived = [sight for rank in range(3) for sight in of(world, rank, "done", "recv")]
+        assert len(arrived) == 12 and all(0.0 < sight.time <= world.trace.makespan for sight in arrived)
+
+
+def test_a_receive_from_anybody_is_refused_in_words() -> None:
+    with SimulatedWorld(2) as world, pytest.raises(RankError, match=r"can't be recorded; look at the run without values"):
+        world.run(run_recorded, lambda comm: comm.recv(torch.empty(1), None) if comm.rank else comm.send(torch.ones(1), 1), (), {})
+
+
+def test_what_stands_before_a_wire_takes_what_a_wire_takes() -> None:
+    for name, method in vars(Transport).items():
+        own = vars(RecordingTransport).get(name)
+        if own is not None and not name.startswith("_") and name != "lane":  # it takes anything, and says that it has none
+            assert list(inspect.signature(own).parameters) == list(inspect.signature(method).parameters), name
 
 
 def large(comm: Communicator) -> int:

@@ -68,7 +68,7 @@ def all_gather(x: Tensor, comm: Communicator, dim: int = 0, sizes: Sizes = None,
         A new, contiguous tensor of the shape of ``x``, but with the sum of all extents along ``dim``.
 
     Raises:
-        TypeError: ``x`` is no tensor.
+        TypeError: ``x`` is no tensor, or ``sizes`` no list of whole numbers.
         ValueError: there is no such dim or algorithm; ``sizes`` are not one for each rank, or not that of ``x``.
 
     Example:

@@ -44,7 +44,7 @@ from torch import Tensor
 from partkit.collectives.blocks import Blocks, back, front
 from partkit.collectives.calling import check_dim, check_tensor, pick
 from partkit.collectives.native import native_all_to_all
-from partkit.collectives.pieces import must_agree, numels
+from partkit.collectives.pieces import check_counts, must_agree, numels
 from partkit.communicator import Communicator, Exchange, describe
 from partkit.communicator.memory import join
 from partkit.partition import block_sizes
@@ -100,7 +100,7 @@ def all_to_all_v(x: Tensor, comm: Communicator, send_sizes: Sequence[int], recv_
         A new, contiguous tensor of the shape of ``x``, but with the sum of what comes along ``dim``.
 
     Raises:
-        TypeError: ``x`` is no tensor.
+        TypeError: ``x`` is no tensor, or sizes are no lists of whole numbers.
         ValueError: there is no such dim; sizes are not one for each rank, or do not fit ``x``. Sizes that two ranks state
             differently end the run with a message that names both.
 
@@ -114,18 +114,18 @@ def all_to_all_v(x: Tensor, comm: Communicator, send_sizes: Sequence[int], recv_
     """
     check_tensor("all_to_all_v", x)
     dim = check_dim("all_to_all_v", x, dim)
-    sends = _check_counts("send_sizes", send_sizes, comm)
+    sends = check_counts("all_to_all_v", "send_sizes", send_sizes, comm)
     if sum(sends) != x.shape[dim]:
-        raise ValueError(f"all_to_all_v(send_sizes={sends}) of {describe(x)}: they add up to {sum(sends)}, but x has {x.shape[dim]} along dim {dim}")
+        raise ValueError(f"all_to_all_v(send_sizes={list(sends)}) of {describe(x)}: they add up to {sum(sends)}, but x has {x.shape[dim]} along dim {dim}")
     if recv_sizes is None:
-        recvs: list[int] = all_to_all(torch.tensor(sends), comm, algorithm="pairwise").tolist()
+        recvs = tuple(all_to_all(torch.tensor(sends), comm, algorithm="pairwise").tolist())
     else:
-        recvs = _check_counts("recv_sizes", recv_sizes, comm)
+        recvs = check_counts("all_to_all_v", "recv_sizes", recv_sizes, comm)
     if sends[comm.rank] != recvs[comm.rank]:
         raise ValueError(f"all_to_all_v: rank {comm.rank} sends {sends[comm.rank]} to itself and expects {recvs[comm.rank]} from itself; the two must be equal")
     with comm.collective("all_to_all_v", x, f"dim {dim}", what=must_agree(x, dim, "ask").removesuffix(" of sizes ask")):
-        blocks = Blocks(front(x, dim), numels(x.shape, dim, tuple(sends)))
-        received = _room(blocks, numels(x.shape, dim, tuple(recvs)))
+        blocks = Blocks(front(x, dim), numels(x.shape, dim, sends))
+        received = _room(blocks, numels(x.shape, dim, recvs))
         uneven_all_to_all(blocks, received, comm)
         return back(received.flat, x.shape, dim, sum(recvs))
 
@@ -183,13 +183,6 @@ def bruck_all_to_all(blocks: Blocks, received: Blocks, comm: Communicator) -> No
 def _room(blocks: Blocks, sizes: Sequence[int]) -> Blocks:
     """Memory for what comes in."""
     return Blocks(blocks.flat.new_empty(sum(sizes)), sizes)
-
-
-def _check_counts(argument: str, sizes: Sequence[int], comm: Communicator) -> list[int]:
-    counts = [int(size) for size in sizes]
-    if len(counts) != comm.size or min(counts) < 0:
-        raise ValueError(f"all_to_all_v({argument}={counts}): give a number for each of the {comm.size} ranks, at least 0")
-    return counts
 
 
 ALGORITHMS: dict[str, Callable[[Blocks, Blocks, Communicator], None]] = {

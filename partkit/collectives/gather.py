@@ -55,7 +55,7 @@ def gather(x: Tensor, comm: Communicator, root: int = 0, dim: int = 0, sizes: Si
         On the root a new, contiguous tensor; None elsewhere.
 
     Raises:
-        TypeError: ``x`` is no tensor.
+        TypeError: ``x`` is no tensor, or ``sizes`` no list of whole numbers.
         ValueError: there is no such rank, dim or algorithm; ``sizes`` are not one for each rank, or not that of ``x``.
 
     Example:

@@ -45,7 +45,7 @@ def native_broadcast(x: Tensor, comm: Communicator) -> None:
     options = c10d.BroadcastOptions()
     options.rootRank, options.rootTensor = order.index(0), 0
     if x.numel():
-        group.broadcast([x.view(torch.uint8)], options).wait()
+        group.broadcast([_as_bytes(x)], options).wait()
 
 
 def native_reduce(x: Tensor, comm: Communicator, op: Op = "sum") -> None:
@@ -65,7 +65,7 @@ def native_scatter(whole: Tensor, sizes: Sequence[int], comm: Communicator) -> T
     arrived, blocks = whole.new_empty(max(sizes)), Blocks(whole, sizes) if comm.rank == 0 else ()
     if max(sizes):
         outgoing = [[_padded(blocks[place], max(sizes)) for place in order]] if blocks else []
-        group.scatter([arrived.view(torch.uint8)], outgoing, options).wait()
+        group.scatter([_as_bytes(arrived)], outgoing, options).wait()
     return arrived[: sizes[comm.rank]].clone()
 
 
@@ -75,7 +75,7 @@ def native_gather(block: Tensor, sizes: Sequence[int], comm: Communicator) -> Te
     options = c10d.GatherOptions()
     options.rootRank = order.index(0)
     arrived = {place: block.new_empty(max(sizes)) for place in order if comm.rank == 0}
-    incoming = [[part.view(torch.uint8) for part in arrived.values()]] if arrived else []
+    incoming = [[_as_bytes(part) for part in arrived.values()]] if arrived else []
     if max(sizes):
         group.gather(incoming, [_padded(block, max(sizes))], options).wait()
     return torch.cat([arrived[place][:size] for place, size in enumerate(sizes)]) if arrived else block
@@ -99,7 +99,7 @@ def _padded(block: Tensor, numel: int) -> Tensor:
     """A flat block as bytes, so many that they hold ``numel`` elements."""
     whole = block if block.numel() == numel else block.new_empty(numel)
     whole[: block.numel()] = block
-    return whole.view(torch.uint8)
+    return _as_bytes(whole)
 
 
 def native_all_gather(whole: Blocks, comm: Communicator) -> None:
@@ -141,8 +141,8 @@ def native_all_to_all(blocks: Blocks, received: Blocks, comm: Communicator) -> N
 
 
 def _as_bytes(x: Tensor) -> Tensor:
-    """The same memory as bytes: gloo moves those of every dtype."""
-    return x.view(torch.uint8)
+    """The same memory as bytes: gloo moves those of every dtype. Flat; of one element torch may say any stride, and then refuse this view."""
+    return x.as_strided(x.shape, (1,)).view(torch.uint8)
 
 
 def _group(comm: Communicator) -> Any:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
+from operator import index
 from typing import Literal
 
 from torch import Tensor
@@ -58,10 +59,23 @@ def check_cut(operation: str, x: Tensor, dim: int, sizes: Sequence[int] | None, 
 
 
 def _one_for_each(operation: str, dim: int, sizes: Sequence[int], comm: Communicator) -> tuple[int, ...]:
-    extents = tuple(int(size) for size in sizes)
-    if len(extents) != comm.size or min(extents) < 0:
-        raise ValueError(f"{operation}(sizes={list(extents)}): give the extent along dim {dim} of each of the {comm.size} ranks, at least 0")
-    return extents
+    return check_counts(operation, "sizes", sizes, comm, f"give the extent along dim {dim} of each")
+
+
+def check_counts(operation: str, argument: str, sizes: Sequence[int], comm: Communicator, wanted: str = "give a number for each") -> tuple[int, ...]:
+    """Sizes as whole numbers, one for each rank.
+
+    Raises:
+        TypeError: they are no list of whole numbers: half of 5 is not 2.
+        ValueError: there is not one for each rank, or one is negative.
+    """
+    try:
+        counts = tuple(index(size) for size in sizes)
+    except TypeError:
+        raise TypeError(f"{operation}({argument}={sizes!r}): {wanted} of the {comm.size} ranks, in a list of whole numbers (n // 2, not n / 2)") from None
+    if len(counts) != comm.size or min(counts) < 0:
+        raise ValueError(f"{operation}({argument}={list(counts)}): {wanted} of the {comm.size} ranks, at least 0")
+    return counts
 
 
 def must_agree(x: Tensor, dim: int, sizes: Sizes) -> str:

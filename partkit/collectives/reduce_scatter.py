@@ -59,7 +59,7 @@ def reduce_scatter(x: Tensor, comm: Communicator, op: Op = "sum", dim: int = 0, 
         A new, contiguous tensor of the shape of ``x``, but with this rank's share along ``dim``.
 
     Raises:
-        TypeError: ``x`` is no tensor.
+        TypeError: ``x`` is no tensor, or ``sizes`` no list of whole numbers.
         ValueError: there is no such ``op``, dim or algorithm, or the dtype cannot be combined that way; ``sizes`` are not one
             for each rank, or don't add up to that of ``x``.
 

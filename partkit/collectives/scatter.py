@@ -52,7 +52,7 @@ def scatter(x: Tensor, comm: Communicator, root: int = 0, dim: int = 0, sizes: S
         Block ``comm.rank``: a new, contiguous tensor of the shape of ``x`` but for ``dim``.
 
     Raises:
-        TypeError: ``x`` is no tensor.
+        TypeError: ``x`` is no tensor, or ``sizes`` no list of whole numbers.
         ValueError: there is no such rank, dim or algorithm; ``sizes`` are not one for each rank, or don't add up to that of ``x``.
 
     Example:

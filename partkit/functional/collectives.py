@@ -21,7 +21,7 @@ from partkit.collectives import all_reduce as reducing
 from partkit.collectives import all_to_all as exchanging
 from partkit.collectives import reduce_scatter as scattering
 from partkit.collectives.calling import check_dim, check_tensor
-from partkit.collectives.pieces import Sizes, check_cut, check_sizes
+from partkit.collectives.pieces import Sizes, check_counts, check_cut, check_sizes
 from partkit.collectives.reducing import Op
 from partkit.communicator import Communicator
 from partkit.functional.movement import Movement, check_linear, shared
@@ -194,14 +194,13 @@ def all_to_all_v(x: Tensor, comm: Communicator, send_sizes: Sequence[int], recv_
         ...     world.run(gradient)
         [[10.0, 10.0, 10.0], [1.0, 1.0, 10.0]]
     """
-    if recv_sizes is None:
-        recv_sizes = exchanging.all_to_all(torch.tensor(send_sizes), comm).tolist()
-    recvs = recv_sizes
+    sends = check_counts("all_to_all_v", "send_sizes", send_sizes, comm)
+    recvs = exchanging.all_to_all(torch.tensor(sends), comm).tolist() if recv_sizes is None else recv_sizes
     move = Movement(
         "all_to_all_v",
         comm,
-        forward=lambda x: exchanging.all_to_all_v(x, comm, send_sizes, recvs, dim),
-        adjoint=lambda y: all_to_all_v(y, comm, recvs, send_sizes, dim),
+        forward=lambda x: exchanging.all_to_all_v(x, comm, sends, recvs, dim),
+        adjoint=lambda y: all_to_all_v(y, comm, recvs, sends, dim),
     )
     return move(x)
 

@@ -40,7 +40,12 @@ class Movement(NamedTuple):
         """Move ``x``; the result requires grad if grad mode is on and the dtype can have gradients."""
         if not (torch.is_grad_enabled() and (x.is_floating_point() or x.is_complex())):
             return self.forward(x)
-        moved: Tensor = _Move.apply(x, torch.empty(0, requires_grad=True), self, self._owe())  # type: ignore[no-untyped-call]
+        due = self._owe()
+        try:
+            moved: Tensor = _Move.apply(x, torch.empty(0, requires_grad=True), self, due)  # type: ignore[no-untyped-call]
+        except BaseException:
+            self.comm._context.due.pop(due, None)  # a forward that was refused has no backward
+            raise
         return moved
 
     def _owe(self) -> Due:

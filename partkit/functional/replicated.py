@@ -39,7 +39,7 @@ def copy_to_group(x: Tensor, comm: Communicator) -> Tensor:
         comm: the ranks that take part.
 
     Returns:
-        A view of ``x``.
+        A view of ``x``; autograd refuses to change it in place (``relu_``): clone it first.
 
     Example:
         >>> import partkit as pk, torch
@@ -105,7 +105,7 @@ def scatter_to_group(x: Tensor, comm: Communicator, dim: int = 0, sizes: Sequenc
         sizes: each rank's extent along ``dim``; ``pk.partition.block_sizes`` by default.
 
     Returns:
-        A view of ``x``.
+        A view of ``x``; autograd refuses to change it in place (``relu_``): clone it first.
 
     Example:
         >>> import partkit as pk, torch

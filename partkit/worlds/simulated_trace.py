@@ -43,6 +43,8 @@ def fill(trace: Trace, simulation: Simulation, batches: Sequence[list[Batch]], *
     rows = Rows(trace, simulation) if exchanges else None
     trace.reserve(sum(len(batch.records) for own in batches for batch in own) + (0 if rows is None else 2 * len(rows.order)))
     for rank, times in enumerate(simulation.take_times()):
+        last = len(times) - 1  # a rank that was stuck never got to the end of its wait: what was open then ends where it stands
+        trace.sights.extend(sight._replace(time=float(times[min(int(sight.time), last)])) for batch in batches[rank] for sight in batch.sights)
         parts = [*(() if rows is None else [rows.events_of(rank)]), *noted(trace, batches[rank])]  # what ends with an exchange was noted after it
         batches[rank].clear()
         records = np.concatenate(parts) if len(parts) > 1 else parts[0] if parts else np.empty(0, dtype=RECORD)
@@ -50,7 +52,6 @@ def fill(trace: Trace, simulation: Simulation, batches: Sequence[list[Batch]], *
         if (done[1:] < done[:-1]).any():
             records = records[np.argsort(done, kind="stable")]
         number_alike(records)
-        last = len(times) - 1  # a rank that was stuck never got to the end of its wait: what was open then ends where it stands
         for column, mark in (("start", records["begun"]), ("end", records["done"]), ("waited", records["waited"].astype(np.int64))):
             records[column] = times[np.minimum(mark, last)]
         trace.append_rows(records)

@@ -24,6 +24,9 @@ Live = Callable[[int], World]
 MOVING = ("broadcast", "scatter", "gather", "all_gather", "all_to_all")
 COMBINING = ("reduce", "all_reduce", "reduce_scatter", "scan", "exscan")
 EVERY = [(operation, algorithm) for operation in (*MOVING, *COMBINING) for algorithm in (*COSTS[operation], "auto")]
+NATIVE = [(operation, algorithm) for operation, algorithm in EVERY if algorithm != "auto"] + [
+    (operation, "native") for operation in (*MOVING, *COMBINING) if not operation.endswith("scan")
+]
 JOINING = [(operation, algorithm) for operation in ("gather", "all_gather") for algorithm in (*COSTS[operation], "native")]
 
 
@@ -233,3 +236,25 @@ def test_case_H07_sizes_that_do_not_fit_the_piece_are_refused_before_anything_is
         with pytest.raises(RankError, match=r"rank 0: ValueError: gather\(sizes=\[3, 3\]\): rank 0 passes int64\[2\], .* is 2, not 3"):
             world.run(lambda comm: pk.gather(torch.arange(2), comm, sizes=[3, 3]))
         assert world.trace.num_messages() == 0
+
+
+@pytest.mark.parametrize("sizes", [[2.5, 2.5], [2.0, 3.0], 5, ["2", "3"], torch.tensor([2.0, 3.0])], ids=str)
+@pytest.mark.parametrize("operation", ["gather", "all_gather", "scatter", "reduce_scatter", "all_to_all_v"])
+def test_case_H07_sizes_that_are_no_whole_numbers_are_refused_and_never_cut_off(operation: str, sizes: Any) -> None:
+    with SimulatedWorld(2) as world, pytest.raises(RankError, match=rf"TypeError: {operation}\(.*of the 2 ranks, in a list of whole numbers"):
+        world.run(lambda comm: getattr(pk, operation)(torch.arange(5), comm, **{"send_sizes" if operation == "all_to_all_v" else "sizes": sizes}))
+    assert world.trace.num_messages() == 0
+
+
+# -- H10: strides ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.live
+@pytest.mark.parametrize(("operation", "algorithm"), NATIVE)
+def test_case_H10_one_element_may_have_any_stride(operation: str, algorithm: str, live_world: Live) -> None:
+    """torch calls it contiguous whatever its stride, and then refuses to see it as bytes."""
+    parts = [torch.arange(4.0)[rank::2][:1] for rank in range(2)]
+    assert parts[0].stride() == (2,) and parts[0].is_contiguous()
+    for rank, result in enumerate(live_world(2).run(lambda comm: call(operation, parts[comm.rank], comm, algorithm=algorithm))):
+        right = expected(operation, parts, rank)
+        assert (result is None and right is None) or (right is not None and torch.equal(result, right))

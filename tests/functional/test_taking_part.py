@@ -223,6 +223,23 @@ def test_what_is_not_linear_is_refused(name: str) -> None:
         world.run(lambda comm: getattr(F, name)(torch.ones(2), comm, op="max"))
 
 
+def test_a_forward_that_is_refused_owes_no_backward() -> None:
+    def run(comm: Communicator) -> int:
+        with pytest.raises(ValueError, match="root is a rank of this group"):
+            F.broadcast(torch.ones(2), comm, root=9)
+        return len(comm._context.due)
+
+    with SimulatedWorld(2) as world:
+        assert list(world.run(run)) == [0, 0]
+
+
+@pytest.mark.parametrize("sizes", [[1.5, 0.5], 2, ["1", "1"]])
+def test_counts_that_are_no_whole_numbers_are_refused_before_anybody_is_asked(sizes: Any) -> None:
+    with SimulatedWorld(2) as world, pytest.raises(RankError, match=r"all_to_all_v\(send_sizes=.*in a list of whole numbers"):
+        world.run(lambda comm: F.all_to_all_v(torch.ones(2), comm, sizes))
+    assert world.trace.num_messages() == 0
+
+
 def test_ranks_outside_the_group_are_refused_before_anything_is_noted() -> None:
     with SimulatedWorld(1) as world:
         for call, words in ((lambda comm: F.send(torch.ones(1), comm, 3), "dst=3"), (lambda comm: F.recv(torch.ones(1), comm, 3), "src=3")):
