@@ -133,14 +133,18 @@ class RecordingTransport:
             return _Recorded(self, pending, [later])
 
     def irecv(self, buffer: Tensor, src: int, tag: str, combine: Combine | None = None) -> Work:
-        """Note it, and be ready for it and for whose data it is. What is to be combined is first received, whole, as if the program did so."""
+        """Note it, and be ready for it and for whose data it is.
+
+        It lands beside the buffer until somebody waits for it: a wire may bring it before, and a look at the buffer meanwhile would
+        show numbers of others as this rank's.
+        """
         pending = self._posted(tag)
         self.see("post", pending)
         with self._who.aside():
-            inbox = buffer if combine is None else torch.empty_like(buffer)
+            inbox = torch.empty_like(buffer)
             sets = torch.from_numpy(np.zeros(buffer.numel() if self._is_small(buffer) else 1, dtype=np.int64))
             works = [self._wire.irecv(sets, src, _shadow(buffer, tag)), self._wire.irecv(inbox, src, _recorded(tag))]
-        return _Recorded(self, pending, works, sets, inbox, combine)
+        return _Recorded(self, pending, works, lambda: self._come(inbox, sets, buffer, combine or Tensor.copy_))
 
     def irecv_first(self, buffer: Tensor, src: int, tag: str, timeout: float | None) -> Work:
         """Not recorded: whose data it is would have to come first, and from the same rank."""
@@ -153,9 +157,10 @@ class RecordingTransport:
         """What is computed inside is the wire's, not the rank's."""
         return self._who.aside()
 
-    def arrived(self, buffer: Tensor, sets: Tensor) -> None:
-        """The buffer holds the data of ``sets`` now."""
-        self._who.put(buffer, sets.numpy().reshape(buffer.shape) if self._is_small(buffer) else sets.numpy()[0])
+    def _come(self, inbox: Tensor, sets: Tensor, buffer: Tensor, combine: Combine) -> None:
+        """The inbox holds the data of ``sets``; an operator of the rank's puts it into the buffer, so that whose data it is comes along."""
+        self._who.put(inbox, sets.numpy().reshape(inbox.shape) if self._is_small(inbox) else sets.numpy()[0])
+        combine(buffer, inbox)
 
     def see(self, moment: Moment, pending: Pending | None = None, number: int = -1) -> Sight:
         """Note what this rank holds at this moment, and at which message it is."""
@@ -207,27 +212,16 @@ class RecordingTransport:
 class _Recorded:
     """A message and the sets that go before it, until both are done."""
 
-    def __init__(
-        self,
-        recorder: RecordingTransport,
-        pending: Pending,
-        works: list[Work],
-        sets: Tensor | None = None,
-        inbox: Tensor | None = None,
-        combine: Combine | None = None,
-    ) -> None:
-        self._recorder, self._pending, self._works = recorder, pending, works
-        self._sets, self._inbox, self._combine = sets, inbox, combine
+    def __init__(self, recorder: RecordingTransport, pending: Pending, works: list[Work], come: Callable[[], None] | None = None) -> None:
+        self._recorder, self._pending, self._works, self._come = recorder, pending, works, come
 
     def wait(self) -> None:
         with self._recorder.aside():
             while self._works:
                 self._works.pop(0).wait()
-            if self._sets is not None and self._inbox is not None:
-                self._recorder.arrived(self._inbox, self._sets)
-        if self._combine is not None and self._inbox is not None:
-            self._combine(self._pending.tensor, self._inbox)  # an operator of the rank's: the sets are united
-        self._inbox = None  # what has been combined is gone from the rank's memory
+        if self._come is not None:
+            self._come()
+        self._come = None  # what has landed beside the buffer is gone from the rank's memory
         self._recorder.see("done", self._pending)
 
 
@@ -265,15 +259,16 @@ def _strip(memory: Memory) -> Strip | None:
 
 
 def as_text(value: complex) -> str:
-    """A number as people read it: four significant digits, whole numbers whole.
+    """A number as people read it: four significant digits; whole numbers whole, in floating point if they have at most six digits.
 
     Example:
-        >>> as_text(3.0), as_text(1 / 3), as_text(12345), as_text(True), as_text(float("-inf"))
+        >>> as_text(3.0), as_text(1 / 3), as_text(12345.0), as_text(True), as_text(float("-inf"))
         ('3', '0.3333', '12345', '1', '-inf')
     """
     if isinstance(value, complex):
         return f"{as_text(value.real)}{'' if value.imag < 0 else '+'}{as_text(value.imag)}i"
-    return f"{int(value)}" if isinstance(value, int) else f"{value:.4g}"
+    is_whole = isinstance(value, int) or (value.is_integer() and 1 <= abs(value) < 1_000_000)
+    return f"{int(value)}" if is_whole else f"{value:.4g}"
 
 
 def _shadow(tensor: Tensor, tag: str) -> str:

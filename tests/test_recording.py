@@ -114,6 +114,17 @@ def test_every_algorithm_can_be_recorded_and_sums_name_all_who_are_in_them(opera
         assert any(set(strip.who) == {(1 << size) - 1} for strip in held)
 
 
+@pytest.mark.parametrize(("operation", "algorithm"), [pair for pair in algorithms() if pair[0] in ("all_reduce", "reduce", "reduce_scatter", "all_gather")])
+def test_the_digits_of_a_sum_say_the_same_as_the_sets_at_every_moment(operation: str, algorithm: str) -> None:
+    def run(comm: Communicator) -> Any:
+        return getattr(pk, operation)(torch.full((4,), 10.0**comm.rank), comm, algorithm=algorithm)
+
+    with SimulatedWorld(5) as world:
+        world.run(run_recorded, run, (), {})
+        seen = {(value, who) for sight in world.trace.sights for strip in sight.strips for value, who in zip(strip.values, strip.who, strict=True) if who}
+    assert seen and all(int(value) == sum(10**rank for rank in range(5) if who >> rank & 1) for value, who in seen)
+
+
 def test_a_receive_that_adds_unites_whose_data_is_in_the_buffer_and_leaves_no_other_memory(live_world: Live) -> None:
     def add(comm: Communicator) -> list[float]:
         x = torch.tensor([1.0, 2.0]) + 10 * comm.rank
@@ -273,6 +284,6 @@ def test_case_H11_a_deadlock_is_found_while_messages_are_held(live_world: Live) 
 
 
 def test_numbers_as_people_read_them() -> None:
-    assert [as_text(value) for value in (0.0, -1.5, 2.0e-9, 123456.0, 7, False, 1 + 2j, 1 - 0.5j, float("nan"))] == (
-        ["0", "-1.5", "2e-09", "1.235e+05", "7", "0", "1+2i", "1-0.5i", "nan"]
+    assert [as_text(value) for value in (0.0, -1.5, 2.0e-9, 123456.0, -10010.0, 1234567.0, -0.0, 7, False, 1 + 2j, 1 - 0.5j, float("nan"))] == (
+        ["0", "-1.5", "2e-09", "123456", "-10010", "1.235e+06", "-0", "7", "0", "1+2i", "1-0.5i", "nan"]
     )

@@ -206,8 +206,9 @@ def _strip(view: View, paper: _Paper) -> Iterator[str]:
         color = look(view.names.index(band.algorithm)).light
         yield f'<rect x="{x:.1f}" y="{TOP - 28}" width="{max(wide - 1, 0.5):.1f}" height="22" fill="{color}"/>'
         yield f'<rect x="{x:.1f}" y="{TOP}" width="{max(wide - 1, 0.5):.1f}" height="{HEIGHT - FOOT - TOP}" fill="{color}" opacity=".06"/>'
-        if wide > 7.5 * len(band.name) + 8:
-            yield f'<text x="{x + wide / 2:.1f}" y="{TOP - 12.5}" text-anchor="middle" font-weight="600" fill="{ink(color)}">{band.name}</text>'
+        name = next((name for name in (band.name, band.algorithm) if wide > 7.5 * len(name) + 8), "")  # of equals the first, if there is no room for all
+        if name:
+            yield f'<text x="{x + wide / 2:.1f}" y="{TOP - 12.5}" text-anchor="middle" font-weight="600" fill="{ink(color)}">{name}</text>'
 
 
 def _curves(view: View, paper: _Paper) -> Iterator[str]:

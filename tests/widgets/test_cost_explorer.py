@@ -19,6 +19,7 @@ from partkit.tracing import Event, Recorder, Trace
 from partkit.widgets.cost_explorer import STOPS, CostExplorer
 from partkit.widgets.showing import WIDGET
 from tests.widgets.fake_display import Display
+from tests.widgets.painted import listen, words
 
 DARK = "--jp-layout-color0: #111111; --jp-ui-font-color0: #e6e6e6; background: #111111"
 LINK = Link(latency=1e-4, bandwidth=1e9)
@@ -258,6 +259,30 @@ def test_dots_are_drawn_named_and_told_apart_from_the_model(show: Show) -> None:
     assert header[-1] == "measured here" and ring[-1] == ring[-2] != ""
     page = show(CostExplorer("all_reduce", trace, link=LINK, ranks=16))
     assert page.inner_text(".pk-status").endswith("more dots at 4 ranks")
+
+
+def test_the_link_can_be_fitted_only_where_there_are_two_dots_of_an_algorithm_with_a_model(show: Show) -> None:
+    trace = calls(sizes=(1000,))
+    for measured, ranks, can in [(calls(), 4, True), (calls(), 16, False), (trace, 4, False)]:  # of native there is no model
+        page = show(CostExplorer("all_reduce", measured, link=LINK, ranks=ranks))
+        assert page.locator("button[value=f]").is_enabled() is can
+
+
+def test_the_size_of_a_crossover_is_painted_over_the_line_of_the_chosen_one(show: Show) -> None:
+    page = show(CostExplorer("all_reduce", nbytes=100_000, ranks=4, link=LINK), chart=crossing())
+    listen(page)
+    after(page, lambda: page.evaluate("model.set('nbytes', 400000)"))
+    assert [word.canvas for word in words(page) if word.text == "500 kB"] == ["pk-over"]
+
+
+def test_of_equally_fast_algorithms_one_is_named_where_there_is_no_room_for_all(show: Show) -> None:
+    found = spec(assemble("all_reduce", 4, LINK, {**CROSSING, "the_same_in_other_words": CROSSING["large"]}), 1_000_000)
+    page = show(CostExplorer("all_reduce", nbytes=1_000_000, ranks=4, link=LINK), chart=found, width=1000)
+    for width, name in [(1000, "large = the_same_in_other_words"), (620, "large")]:
+        page.set_viewport_size({"width": width, "height": 600})
+        listen(page)
+        after(page, lambda: page.evaluate("model.set('nbytes', model.get('nbytes') + 1)"))
+        assert {word.text for word in words(page) if word.y == 18 and word.text != "fastest"} == {"small", name}
 
 
 def test_the_pointer_reads_times_and_dots(show: Show) -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import base64
 import gc
+import itertools
 import weakref
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 from playwright.sync_api import Page, expect
 
+from partkit.collectives.all_gather import all_gather
 from partkit.figures.stepper_still import RANK_COLORS
 from partkit.mesh import Mesh
 from partkit.tracing import Trace
@@ -19,6 +22,7 @@ from partkit.widgets.stepper import MessageStepper
 from partkit.worlds.simulated import SimulatedWorld
 from tests.browser.pixels import count, find, picture
 from tests.widgets.fake_display import Display
+from tests.widgets.painted import listen, words
 from tests.widgets.recorded import held, ring
 
 DARK = "--jp-layout-color0: #111111; --jp-ui-font-color0: #e6e6e6; background: #111111"
@@ -203,6 +207,35 @@ def test_every_card_is_on_the_stage_and_none_touches_another(show: Show, size: i
     # The swatch of each card is found where its colour begins; a hidden one would leave fewer pixels than a swatch has.
     for colors in RANK_COLORS[: min(size, 7)]:
         assert count(page.locator(OVER), colors[0])[0] >= 80
+
+
+@pytest.mark.parametrize("width", [560, 950])
+def test_numbers_keep_away_from_their_neighbours_and_every_message_shows_its_own(show: Show, width: int) -> None:
+    with SimulatedWorld(4) as world:
+        stepper = MessageStepper.record(world, lambda comm: all_gather(torch.full((2,), 1000.0 + comm.rank), comm, algorithm="ring"))
+    page = show(stepper, width=width, reduced_motion="reduce", unit="round")
+    listen(page)
+    page.evaluate("model.set('position', 4)")
+    at(page, 4)
+    numbers = sorted((word.y, word.left, word.right) for word in words(page) if word.text.isdigit() and len(word.text) == 4)
+    assert len(numbers) == 4 * 2 + 4 * 2 + 4 * 2  # of its own, of what came, and on the way
+    gaps = [b[1] - a[2] for a, b in itertools.pairwise(numbers) if a[0] == b[0]]
+    assert min(gaps) >= 3
+
+
+@pytest.mark.parametrize("width", [500, 1100])
+def test_messages_between_two_ranks_are_whole_on_the_stage(show: Show, width: int) -> None:
+    with SimulatedWorld(2) as world:
+        stepper = MessageStepper.record(world, lambda comm: comm.sendrecv(torch.tensor([77.0]), 1 - comm.rank, torch.empty(1), 1 - comm.rank))
+    page = show(stepper, width=width, reduced_motion="reduce", unit="round")
+    listen(page)
+    page.evaluate("model.set('position', 2)")
+    at(page, 2)
+    stage = page.locator(OVER).bounding_box()
+    assert stage is not None
+    numbers = [word for word in words(page) if word.text == "77"]
+    assert len(numbers) == 2 + 2
+    assert all(12 <= word.y <= stage["height"] - 34 for word in numbers)  # the strip under a number is 16 high, and then comes a border
 
 
 def test_hovering_an_element_tells_all_about_it(show: Show) -> None:

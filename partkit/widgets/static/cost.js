@@ -44,13 +44,12 @@ class View {
     this.names = [...new Set([...found.curves.map(({ name }) => name), ...this.points.map(({ algorithm }) => algorithm)])];
     for (const control of this.controls) control.show();
     this.operations.value = this.model.get("operation");
-    this.fit.disabled = !store.points.size;
+    this.fit.disabled = found.ranks < 2 || this.points.filter(({ algorithm }) => found.curves.some(({ name }) => name === algorithm)).length < 2;
     this.resize();
     this.frameOf();
     this.bands();
     this.lines();
     this.dots();
-    this.crossings();
     this.overlay();
     this.say();
     if (!this.table.hidden) this.fill();
@@ -131,7 +130,8 @@ class View {
       c.fillRect(x, TOP, wide, height - FOOT - TOP);
       c.globalAlpha = 1;
       c.fillStyle = ink[color];
-      if (c.measureText(band.name).width < wide - 6) c.fillText(band.name, x + wide / 2, TOP - 18);
+      const name = [band.name, band.algorithm].find((name) => c.measureText(name).width < wide - 6); // of equals the first, if there is no room for all
+      if (name) c.fillText(name, x + wide / 2, TOP - 18);
     }
   }
 
@@ -195,9 +195,10 @@ class View {
     });
   }
 
-  crossings() {
-    const { c, found, across, up } = this;
-    Object.assign(c, { font: BOLD, textAlign: "right", textBaseline: "middle", fillStyle: this.ink, lineJoin: "round" });
+  // Above the line of the chosen size, which would strike their numbers out.
+  crossings(c) {
+    const { found, across, up } = this;
+    Object.assign(c, { font: BOLD, textBaseline: "middle", fillStyle: this.ink, lineJoin: "round" });
     for (const { nbytes, seconds: t } of found.crossovers) {
       const x = across.at(nbytes), y = up.at(t);
       Object.assign(c, { strokeStyle: this.ink, lineWidth: 2 });
@@ -205,8 +206,10 @@ class View {
       c.arc(x, y, 6, 0, 7);
       c.stroke();
       Object.assign(c, { strokeStyle: this.paper, lineWidth: 4 });
-      c.strokeText(bytes(nbytes), x - 9, y - 13);
-      c.fillText(bytes(nbytes), x - 9, y - 13);
+      const left = x < LEFT + 80, at = [bytes(nbytes), x + (left ? 9 : -9), y - 13];
+      c.textAlign = left ? "left" : "right";
+      c.strokeText(...at);
+      c.fillText(...at);
     }
   }
 
@@ -221,6 +224,7 @@ class View {
       c.fillRect(across.at(max(1, min(this.found.sizes.at(-1), x))) - 0.75, TOP, 1.5, height - FOOT - TOP);
     }
     c.globalAlpha = 1;
+    this.crossings(c);
   }
 
   // Times at a size, the fastest first.

@@ -1,14 +1,17 @@
 // Cards of ranks, strips of elements with a layer for each rank whose data is in them, arrows of messages.
-const HEADER = 24, EDGE = 8, MARGIN = 4, MOST_STRIPS = 3, WIDEST_CELL = 40;
+const HEADER = 24, EDGE = 8, MARGIN = 4, MOST_STRIPS = 3, FONTS = [15, 13, 11, 10, 9];
+
+// The largest font in which a number of so many digits fits into a cell and keeps away from its neighbours; 0 if there is none.
+const fontFor = (digits, cell, largest = 15) => FONTS.find((font) => font <= largest && digits * font * 0.64 <= cell - 3) ?? 0;
 
 // How large cards are: as wide as leaves room for arrows between them, on a stage that is not too tall.
 function layOut({ size, strips, longest, digits }, { places, grid, height: most }, width) {
-  const shown = min(strips, size > 8 ? 2 : MOST_STRIPS), layers = shown ? (size > 8 ? 26 : max(16, min(32, 5 * size))) : 0, ideal = max(140, longest * WIDEST_CELL + 2 * EDGE), tallest = most || 640;
-  const [aside, below] = size === 2 ? [min(200, width / 4), 0] : [grid ? 64 : 38, size > 4 ? 26 : 62];
+  const shown = min(strips, size > 8 ? 2 : MOST_STRIPS), layers = shown ? (size > 8 ? 26 : max(16, min(32, 5 * size))) : 0, widest = max(40, min(60, 9.6 * digits + 4)), ideal = max(140, longest * widest + 2 * EDGE), tallest = most || 640;
+  const [aside, below] = size === 2 ? [min(200, width / 4), 0] : [grid ? 84 : 38, size > 4 ? 26 : 62];
   for (let wide = min(ideal, width / 2); ; wide *= 0.95) {
-    const cell = (wide - 2 * EDGE) / max(1, longest), font = [15, 13, 11, 9].find((f) => digits * f * 0.6 <= cell - 2) ?? 0, row = (font && font + 3) + layers + 7;
+    const cell = (wide - 2 * EDGE) / max(1, longest), font = fontFor(digits, cell), row = (font && font + 3) + layers + 7;
     const tall = HEADER + (shown ? shown * row + 3 : 40);
-    let height = tall + (!grid && size > 2 ? tall + 200 : 0), clash = false;
+    let height = size === 2 ? max(tall, 124) : size > 2 && !grid ? 2 * tall + 200 : tall, clash = false;
     for (let i = 0; i < size; i++) for (let j = 0; j < i; j++) {
       const [dx, dy] = [0, 1].map((axis) => abs(places[i][axis] - places[j][axis]));
       if (dx * (width - 2 * MARGIN - wide) / 2 >= wide + aside) continue;
@@ -103,7 +106,7 @@ function way(v, src, dst) {
   const [a, b] = [src, dst].map((rank) => { const [x, y, w, h] = box(v, rank); return [x + w / 2, y + h / 2, w / 2 + 4, h / 2 + 4]; });
   if (src === dst) return [[a[0] + a[2] * 0.4, a[1] - a[3]], [a[0], a[1] - a[3] - 40], [a[0] - a[2] * 0.4, a[1] - a[3]]];
   const mid = [0, 1].map((k) => (a[k] + b[k]) / 2), across = [b[1] - a[1], a[0] - b[0]], far = hypot(...across), center = [v.width / 2, v.plan.height / 2];
-  const aside = v.meta.grid || v.store.size === 2, bend = aside ? 0.16 : min(0.12, 26 / far), control = mid.map((m, k) => m + (aside ? 0 : 0.75 * (center[k] - m)) + across[k] * bend);
+  const aside = v.meta.grid || v.store.size === 2, bend = aside ? min(0.16, 60 / far) : min(0.12, 26 / far), control = mid.map((m, k) => m + (aside ? 0 : 0.75 * (center[k] - m)) + across[k] * bend);
   const at = (t) => [0, 1].map((k) => (1 - t) ** 2 * a[k] + 2 * t * (1 - t) * control[k] + t * t * b[k]);
   const inside = (t, [x, y, w, h]) => { const [px, py] = at(t); return abs(px - x) < w && abs(py - y) < h; };
   let [t0, t1] = [0, 1];
@@ -136,7 +139,7 @@ function arrow(v, path, t, look) {
 
 // What a message carries, on its way: its elements, else its size in words.
 function chip(v, message, [x, y], crowd) {
-  const { plan } = v, { values = [] } = message.content ?? {}, n = values.length, cell = n && min(plan.cell, (crowd ? 64 : 150) / n), font = values.every((value) => value.length * plan.font * 0.6 <= cell - 2) ? plan.font : 0;
+  const { plan } = v, { values = [] } = message.content ?? {}, n = values.length, cell = n && min(plan.cell, (v.meta.grid ? 72 : crowd ? 90 : 150) / n), font = fontFor(max(0, ...values.map((value) => value.length)), cell, plan.font);
   const label = message.what || words(message.nbytes, "byte"), w = (n * cell || label.length * 7) + 12, h = n ? (font && font + 3) + plan.layers + 12 : 22;
   const left = max(2, min(v.width - w - 2, x - w / 2)), top = max(2, y - h / 2);
   if (message.held) v.pen.setLineDash([3, 3]);
