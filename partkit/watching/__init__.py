@@ -5,7 +5,8 @@
         loss_fn(model(x), y).backward()              all-reduces of buckets, from inside backward
     watching.summary()                               a table: operation, group, phase, calls, bytes, time, source lines
 
-A `TorchDispatchMode` sees each operator of torch.distributed on its way, in backward too. What an event of it holds:
+A `TorchDispatchMode` sees each operator of torch.distributed on its way, in backward too; in the thread that watches, not in others.
+What an event of it holds:
 
     bytes    this rank's share (`operators`)
     group    the dim of a DeviceMesh, or how the group is called else (`operators`)

@@ -29,7 +29,7 @@ def watch() -> Watching:
     Use it in a function that runs on a rank. Each operation becomes an event of kind "collective", called "dist." and its name
     in torch.distributed, with its bytes on this rank, its group, where it came from, and how long it took. Point-to-point messages
     become events of kind "send" and "recv", called "dist.message" and their tag if that is not 0, and pair up as partkit's own do.
-    What each column means: see `partkit.watching`.
+    What each column means: see `partkit.watching`. What other threads of the rank do meanwhile is not seen.
 
     Returns:
         A `Watching`; its ``summary()`` is a table of what this rank did, that of all ranks is ``pk.operation_table(world.trace)``.
@@ -49,7 +49,10 @@ def watch() -> Watching:
     """
     comm = current.get()
     if comm is None:
-        raise RuntimeError("pk.watch() writes into the trace of a rank: use it inside a function that a world runs, world.run(fn), or in a %%ranks cell")
+        raise RuntimeError(
+            "pk.watch() writes into the trace of a rank: use it inside a function that a world runs, world.run(fn), or in a %%ranks cell; "
+            "there in the rank's own thread, not in one that it starts"
+        )
     return Watching(comm)
 
 

@@ -15,6 +15,7 @@ entertainment?".
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from html import escape
 from typing import Any
@@ -118,18 +119,20 @@ class Prediction:
             raise ImportError("asking for a guess needs ipywidgets: pip install 'partkit[notebook]' (or call commit(guess))") from missing
         wide = ipywidgets.Layout(width="auto")
         number = self.choices is None
-        answer = (
-            ipywidgets.FloatText(layout=ipywidgets.Layout(width="10em")) if number else ipywidgets.RadioButtons(options=self.choices, value=None, layout=wide)
-        )
+        box = ipywidgets.Layout(width="10em")
+        answer = ipywidgets.Text(placeholder="a number", layout=box) if number else ipywidgets.RadioButtons(options=self.choices, value=None, layout=wide)
         button = ipywidgets.Button(description="This is my guess", button_style="primary", layout=wide)
-        button.disabled = answer.value is None  # until there is a choice
-        answer.observe(lambda change: setattr(button, "disabled", change["new"] is None), names="value")
         line = [answer, ipywidgets.Label(self.unit)] if number else [answer]
-        form = ipywidgets.VBox([ipywidgets.HTML(f"<b>{escape(self.question)}</b>"), ipywidgets.HBox([*line, button])])
+        hint = ipywidgets.Label("")
+        form = ipywidgets.VBox([ipywidgets.HTML(f"<b>{escape(self.question)}</b>"), ipywidgets.HBox([*line, button, hint])])
 
         def clicked(_: Any) -> None:
+            guess = _number_in(answer.value) if number else answer.value
+            if guess is None:  # nobody guesses 0 by not touching the box
+                hint.value = "type a number first" if number else "choose one first"
+                return
             if self.guess is None:
-                self.commit(answer.value)
+                self.commit(guess)
             answer.disabled = button.disabled = True
 
         button.on_click(clicked)
@@ -149,6 +152,16 @@ def _is_number(answer: Any) -> bool:
         return not isinstance(answer, bool | str) and math.isfinite(answer)
     except (TypeError, ValueError, OverflowError):
         return False
+
+
+def _number_in(text: str) -> float | None:
+    """The number that somebody has typed: ``1e3``, ``1,000`` and ``1_000`` are the same; None if it is none."""
+    plain = text.replace("_", "")
+    try:
+        number = float(plain.replace(",", "") if re.fullmatch(r"\s*[+-]?\d{1,3}(,\d{3})+(\.\d*)?\s*", plain) else plain)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 def _close(widget: Any) -> None:

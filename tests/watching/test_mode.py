@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from typing import Any
 
@@ -19,6 +20,29 @@ from tests.watching.watched import LiveWorld, names_and_bytes, watched
 def test_outside_of_a_rank_it_says_where_it_belongs() -> None:
     with pytest.raises(RuntimeError, match=r"use it inside a function that a world runs"):
         pk.watch()
+
+
+def in_a_thread(comm: Any) -> str:
+    """What a watch in another thread says, and how many operations of another thread a watch here sees."""
+    said = []
+
+    def other() -> None:
+        dist.barrier()
+        with pytest.raises(RuntimeError) as problem:
+            pk.watch()
+        said.append(str(problem.value))
+
+    with pk.watch() as watching:
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+    assert watching.events == []
+    return said[0]
+
+
+@pytest.mark.live
+def test_in_another_thread_it_says_so_and_operations_of_another_thread_are_not_seen(live_world: LiveWorld) -> None:
+    assert all("in the rank's own thread, not in one that it starts" in said for said in live_world(2).run(in_a_thread))
 
 
 # -- plain collectives ---------------------------------------------------------------------------------------------------

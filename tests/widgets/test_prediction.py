@@ -46,7 +46,7 @@ def test_the_form_is_replaced_by_the_guess(notebook: None, display: Display) -> 
     prediction._ipython_display_()
     assert WIDGET in display.shown[0] and "no guess yet" in display.shown[0]["text/plain"]
     box, button = form.children[1].children[0], form.children[1].children[2]
-    box.value = 5.0
+    box.value = "5"
     button.click()
     assert prediction.guess == 5 and box.disabled and button.disabled
     assert WIDGET not in display.shown[1] and "your guess: 5 messages" in display.shown[1]["text/html"]
@@ -55,14 +55,39 @@ def test_the_form_is_replaced_by_the_guess(notebook: None, display: Display) -> 
     form.close()
 
 
+@pytest.mark.parametrize("typed", ["", "  ", "many", "3,5", "1,00", "nan", "inf"])
+def test_a_box_without_a_number_commits_nothing_and_says_so(notebook: None, typed: str) -> None:
+    prediction = Prediction(QUESTION)
+    form = prediction.form()
+    box, _, button, hint = form.children[1].children
+    box.value = typed
+    button.click()
+    assert prediction.guess is None and hint.value == "type a number first"
+    box.value = "0"
+    button.click()
+    assert prediction.guess == 0
+    form.close()
+
+
+@pytest.mark.parametrize(("typed", "guess"), [(" 32 ", 32), ("1e3", 1000), ("1,000", 1000), ("-1_000.5", -1000.5), ("12,345,678.25", 12345678.25), (".5", 0.5)])
+def test_numbers_are_read_as_people_type_them(notebook: None, typed: str, guess: float) -> None:
+    prediction = Prediction(QUESTION)
+    form = prediction.form()
+    form.children[1].children[0].value = typed
+    form.children[1].children[2].click()
+    assert prediction.guess == guess
+    form.close()
+
+
 def test_choices_are_radio_buttons(notebook: None) -> None:
     prediction = Prediction("Which?", choices=["naive", "ring"])
     form = prediction.form()
     assert form.children[1].children[0].options == ("naive", "ring")
-    answer, button = form.children[1].children
-    assert answer.value is None and button.disabled  # nothing is chosen for the reader
+    answer, button, hint = form.children[1].children
+    assert answer.value is None  # nothing is chosen for the reader
+    button.click()
+    assert prediction.guess is None and hint.value == "choose one first" and not button.disabled
     answer.value = "ring"
-    assert not button.disabled
     button.click()
     assert prediction.reveal("naive").words == "not this time"
 
