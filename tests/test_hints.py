@@ -86,6 +86,7 @@ def test_nothing_is_told_of_multiples_where_there_are_none() -> None:
     ("parts", "counts", "way"),
     [
         ([RIGHT + OTHER, RIGHT - OTHER], (2, 2), "their mean is the right one"),
+        ([1.5 * RIGHT, 0.5 * RIGHT], (2, 2), "their mean is the right one"),  # not: a multiple
         ([OTHER, RIGHT - OTHER], (2, 2), "their sum is the right one"),
         ([RIGHT + OTHER, RIGHT - 3 * OTHER], (3, 1), "their mean, weighted by counts, is the right one"),
     ],
@@ -158,6 +159,13 @@ def test_a_step_before_the_reduction(parts: list[Tensor], counts: tuple[int, ...
     assert "each rank stepped with its own gradient; reduce first" in told(*replicas("weight", *parts), *before, counts=counts)
     assert "reduce first" not in told(*replicas("weight", OTHER, OTHER), *before)
     assert "reduce first" not in told(*replicas("weight", RIGHT + OTHER, RIGHT + 2 * OTHER), *before)
+
+
+def test_a_step_before_the_reduction_is_no_other_learning_rate() -> None:
+    """Though each rank's update is a multiple of the right one."""
+    start = replicas("weight", RIGHT, RIGHT)
+    target = RIGHT - 0.1 * OTHER
+    assert "reduce first" in told(*replicas("weight", RIGHT - 0.15 * OTHER, RIGHT - 0.05 * OTHER, right=target, step=1), *start)
 
 
 def test_another_learning_rate() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from partkit.pipeline_parallel import make
 from partkit.pipeline_parallel.action import flat
+from partkit.pipeline_parallel.memory import has_backward
 from partkit.pipeline_parallel.passes import add_communication, remove_communication
 from partkit.pipeline_parallel.schedule import Schedule
 from partkit.pipeline_parallel.validate import InvalidSchedule, violations
@@ -30,6 +31,8 @@ def schedule_for(wanted: str | Schedule | Callable[[int, int], Schedule], num_ra
         >>> schedule_for(lambda p, m: interleaved(p, m, 3), 2, 4)
         <Schedule interleaved 1F1B: 2 ranks, 6 stages, 4 micro-batches>
     """
+    if not (isinstance(wanted, str | Schedule) or callable(wanted)):
+        raise ValueError(f"schedule={wanted!r}: give a Schedule, the name of one, or a function of ranks and micro-batches that makes one")
     schedule = wanted if isinstance(wanted, Schedule) else _made(wanted, num_ranks, num_microbatches)
     if schedule.num_ranks != num_ranks:
         raise ValueError(f"{schedule!r} is for {schedule.num_ranks} ranks, but there are {num_ranks}")
@@ -46,6 +49,16 @@ def _made(wanted: str | Callable[[int, int], Schedule], num_ranks: int, num_micr
     if not isinstance(wanted, str):
         return wanted(num_ranks, num_microbatches)
     return make(wanted, num_ranks, num_microbatches)
+
+
+def check_trains(schedule: Schedule) -> None:
+    """Refuse a step that would leave no gradients.
+
+    Raises:
+        ValueError: it has no backward.
+    """
+    if not has_backward(schedule):
+        raise ValueError(f"step(): {schedule.name or 'this schedule'} has no backward, so it makes no gradients; for outputs call model(x)")
 
 
 def forwards_of(schedule: Schedule) -> Schedule:

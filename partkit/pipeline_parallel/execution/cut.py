@@ -77,6 +77,8 @@ def cut_module(
         >>> [list(dict(piece.module.named_children())) for piece in cut_module(net, 3).stages]
         [['0', '1'], ['2'], ['3', '4']]
     """
+    if isinstance(cut, str | int):
+        raise ValueError(f"cut={cut!r}: give a list of the places at which stages begin: cut=[{cut!r}]")
     if not isinstance(module, nn.Module) or isinstance(module, nn.ModuleList):
         return _one_each(list(module), num_stages, cut)
     if isinstance(module, nn.Sequential) and cut is None:

@@ -186,6 +186,8 @@ class Loss:
     count: Callable[[Any], int] | None = None
 
     def __post_init__(self) -> None:
+        if self.function is not None and not callable(self.function):
+            raise ValueError(f"loss={self.function!r}: the loss is a function of output and target, torch.nn.functional.mse_loss say")
         if self.reduction not in ("mean", "sum"):
             raise ValueError(f"Loss(reduction={self.reduction!r}): reduction is 'mean' or 'sum'")
 

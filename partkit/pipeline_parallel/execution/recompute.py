@@ -51,7 +51,7 @@ def chosen(pieces: Pieces, wanted: Recompute) -> list[list[nn.Module]]:
         >>> chosen(pieces, ["1"]), chosen(pieces, lambda name, module: isinstance(module, nn.Linear))
         ([[Tanh()], []], [[Linear(in_features=1, out_features=1, bias=True)], [Linear(in_features=1, out_features=1, bias=True)]])
     """
-    if isinstance(wanted, str):
+    if isinstance(wanted, str) or not (callable(wanted) or isinstance(wanted, Collection)):
         if wanted not in ("none", "full"):
             raise ValueError(f"PipelineParallel(recompute={wanted!r}): recompute is one of 'none', 'full', names of submodules, or a function that chooses")
         return [[] for _ in pieces.stages]

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from partkit.communicator import Communicator
 from partkit.pipeline_parallel.action import Action
 from partkit.pipeline_parallel.execution.announcing import Announcements
-from partkit.pipeline_parallel.execution.choosing import forwards_of, schedule_for
+from partkit.pipeline_parallel.execution.choosing import check_trains, forwards_of, schedule_for
 from partkit.pipeline_parallel.execution.cut import Cut, cut_module
 from partkit.pipeline_parallel.execution.execute import Executor
 from partkit.pipeline_parallel.execution.microbatches import OUTPUT, TARGET, Loss, Microbatch, argument_names, join_outputs, output_dim, split_batch
@@ -143,8 +143,9 @@ class PipelineParallel(nn.Module):
             The loss, and that of each micro-batch, on ranks with a last stage.
 
         Raises:
-            ValueError: the batch can't be split, a keyword is taken by no stage, or a stage hands over something else than it announced.
+            ValueError: the batch can't be split, no stage takes a keyword, one hands over what it did not announce, or there is no backward.
         """
+        check_trains(self.schedule)
         microbatches = self._microbatches(args, kwargs, target)
         try:
             with torch.inference_mode(False), torch.enable_grad():
@@ -167,8 +168,7 @@ class PipelineParallel(nn.Module):
             kwargs: of the module; each stage takes those that it names.
 
         Returns:
-            Tensors with the rows of all micro-batches one after the other; of a number (a tensor without dims) the m of all micro-batches; of
-            what is no tensor that of the first. Where replicas share the batch, those of this rank's micro-batches.
+            Tensors with all rows; of a tensor without dims that of each micro-batch; of what is no tensor that of the first.
 
         Raises:
             ValueError: as for `step`; or nothing is split along dim 0, and ``split`` does not say along which dim to join.

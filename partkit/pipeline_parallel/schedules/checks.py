@@ -22,7 +22,10 @@ def check(name: str, num_ranks: int, num_microbatches: int, *, even: bool = Fals
         Traceback (most recent call last):
         ValueError: chimera(3, 4): it needs an even number of ranks, since stages meet in pairs; 2 or 4 would do
     """
-    call = f"{name}({num_ranks}, {num_microbatches})"
+    call = f"{name}({num_ranks!r}, {num_microbatches!r})"
+    for number in (num_ranks, num_microbatches, stages_per_rank):
+        if not hasattr(number, "__index__"):
+            raise ValueError(f"{call}: {number!r} is no whole number")
     if num_ranks < 1 or num_microbatches < 1:
         raise ValueError(f"{call}: a pipeline has at least 1 rank and 1 micro-batch")
     if stages_per_rank < 1:

@@ -260,6 +260,13 @@ def test_forward_gives_the_outputs_in_order(name: str) -> None:
         ({"num_microbatches": 2, "recompute": "some"}, "recompute is one of 'none', 'full', names of submodules"),
         ({"num_microbatches": 2, "cut": [1, 2]}, "makes 3 stages, but the schedule has 2"),
         ({"num_microbatches": 2, "cut": ["9"]}, "there is no layer '9'; there are 0, 1, 2"),
+        ({"num_microbatches": 2, "cut": "2"}, "cut='2': give a list of the places at which stages begin: cut=['2']"),
+        ({"num_microbatches": 2, "recompute": True}, "recompute=True): recompute is one of 'none', 'full'"),
+        ({"num_microbatches": 2.0}, "one_f_one_b(2, 2.0): 2.0 is no whole number"),
+        ({"num_microbatches": "4"}, "one_f_one_b(2, '4'): '4' is no whole number"),
+        ({"num_microbatches": 2, "schedule": None}, "schedule=None: give a Schedule, the name of one, or a function"),
+        ({"num_microbatches": 2, "schedule": "forward_only"}, "step(): forward only has no backward, so it makes no gradients; for outputs call model(x)"),
+        ({"num_microbatches": 2, "loss": "mse"}, "loss='mse': the loss is a function of output and target"),
     ],
 )
 def test_wrong_arguments(settings: dict[str, Any], words: str) -> None:
