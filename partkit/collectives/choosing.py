@@ -95,7 +95,7 @@ def choose(operation: str, nbytes: int, size: int, link: Link = LOOPBACK, memory
         memory_bandwidth: bytes per second between a rank's memory and its arithmetic units (`Device`).
 
     Raises:
-        ValueError: there is no such operation.
+        ValueError: there is no such operation; a number is too small.
 
     Example:
         >>> choose("all_reduce", nbytes=1000, size=2, link=Link(latency=1.0, bandwidth=1000.0)).seconds["naive"]
@@ -107,6 +107,8 @@ def choose(operation: str, nbytes: int, size: int, link: Link = LOOPBACK, memory
     """
     if operation not in COSTS:
         raise ValueError(f"choose(operation={operation!r}): operation is one of {', '.join(map(repr, COSTS))}")
+    if nbytes < 0 or size < 1:
+        raise ValueError(f"choose(nbytes={nbytes!r}, size={size!r}): nbytes is at least 0, size (the number of ranks) at least 1")
     return _choose(operation, int(nbytes), int(size), link, memory_bandwidth)
 
 

@@ -90,3 +90,9 @@ def test_a_choice_for_shared_channels_says_so() -> None:
 def test_an_unknown_operation_is_refused_with_those_there_are() -> None:
     with pytest.raises(ValueError, match=r"choose\(operation='allreduce'\): operation is one of .*'all_reduce'"):
         choose("allreduce", 1, 2)
+
+
+@pytest.mark.parametrize(("nbytes", "size"), [(-1, 2), (1, 0)])
+def test_numbers_that_are_too_small_are_refused_by_name(nbytes: int, size: int) -> None:
+    with pytest.raises(ValueError, match=rf"choose\(nbytes={nbytes}, size={size}\): nbytes is at least 0, size \(the number of ranks\) at least 1"):
+        choose("all_reduce", nbytes, size)
