@@ -119,8 +119,10 @@ class Prediction:
             raise ImportError("asking for a guess needs ipywidgets: pip install 'partkit[notebook]' (or call commit(guess))") from missing
         wide = ipywidgets.Layout(width="auto")
         number = self.choices is None
-        box = ipywidgets.Layout(width="10em")
-        answer = ipywidgets.Text(placeholder="a number", layout=box) if number else ipywidgets.RadioButtons(options=self.choices, value=None, layout=wide)
+        if number:  # sent when the box is left, not letter by letter: while the kernel is busy a click would overtake the last digits
+            answer = ipywidgets.Text(placeholder="a number", continuous_update=False, layout=ipywidgets.Layout(width="10em"))
+        else:
+            answer = ipywidgets.RadioButtons(options=self.choices, value=None, layout=wide)
         button = ipywidgets.Button(description="This is my guess", button_style="primary", layout=wide)
         line = [answer, ipywidgets.Label(self.unit)] if number else [answer]
         hint = ipywidgets.Label("")
