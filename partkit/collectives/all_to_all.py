@@ -45,8 +45,7 @@ from partkit.collectives.blocks import Blocks, back, front
 from partkit.collectives.calling import check_dim, check_tensor, pick
 from partkit.collectives.native import native_all_to_all
 from partkit.collectives.pieces import check_counts, must_agree, numels
-from partkit.communicator import Communicator, Exchange, describe
-from partkit.communicator.memory import join
+from partkit.communicator import Communicator, Exchange, describe, join
 from partkit.partition import block_sizes
 
 

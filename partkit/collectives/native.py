@@ -18,6 +18,7 @@ from partkit.collectives.barrier import dissemination_barrier
 from partkit.collectives.blocks import Blocks
 from partkit.collectives.reducing import Op
 from partkit.communicator import Communicator
+from partkit.transport.base import check_numbers
 
 c10d: Any = dist  # its stubs lack what is used here
 REDUCE_OPS: dict[str, Any] = {
@@ -35,13 +36,13 @@ def native_all_reduce(x: Tensor, comm: Communicator, op: Op = "sum") -> Tensor:
     options = dist.AllreduceOptions()
     options.reduceOp = REDUCE_OPS[op]
     result = x.clone()
-    _group(comm).allreduce([result], options).wait()
+    _group(comm, x).allreduce([result], options).wait()
     return result
 
 
 def native_broadcast(x: Tensor, comm: Communicator) -> None:
     """As torch.distributed does it; bytes travel, since gloo does not know all dtypes. In place."""
-    group, order = _rooted(comm)
+    group, order = _rooted(comm, x)
     options = c10d.BroadcastOptions()
     options.rootRank, options.rootTensor = order.index(0), 0
     if x.numel():
@@ -50,7 +51,7 @@ def native_broadcast(x: Tensor, comm: Communicator) -> None:
 
 def native_reduce(x: Tensor, comm: Communicator, op: Op = "sum") -> None:
     """As torch.distributed does it. In place, the result on rank 0; what the others hold afterwards is undefined."""
-    group, order = _rooted(comm)
+    group, order = _rooted(comm, x)
     options = c10d.ReduceOptions()
     options.reduceOp, options.rootRank, options.rootTensor = REDUCE_OPS[op], order.index(0), 0
     if x.numel():
@@ -59,7 +60,7 @@ def native_reduce(x: Tensor, comm: Communicator, op: Op = "sum") -> None:
 
 def native_scatter(whole: Tensor, sizes: Sequence[int], comm: Communicator) -> Tensor:
     """As torch.distributed does it. Its blocks are all of one size, so each travels in as many bytes as the largest."""
-    group, order = _rooted(comm)
+    group, order = _rooted(comm, whole)
     options = c10d.ScatterOptions()
     options.rootRank = order.index(0)
     arrived, blocks = whole.new_empty(max(sizes)), Blocks(whole, sizes) if comm.rank == 0 else ()
@@ -71,7 +72,7 @@ def native_scatter(whole: Tensor, sizes: Sequence[int], comm: Communicator) -> T
 
 def native_gather(block: Tensor, sizes: Sequence[int], comm: Communicator) -> Tensor:
     """As torch.distributed does it. Its blocks are all of one size, so each travels in as many bytes as the largest."""
-    group, order = _rooted(comm)
+    group, order = _rooted(comm, block)
     options = c10d.GatherOptions()
     options.rootRank = order.index(0)
     arrived = {place: block.new_empty(max(sizes)) for place in order if comm.rank == 0}
@@ -85,14 +86,14 @@ def native_extents(extent: int, comm: Communicator, device: torch.device) -> tup
     """Every rank's number, on every rank."""
     mine = torch.tensor([extent], device=device)
     extents = [torch.empty_like(mine) for _ in range(comm.size)]
-    _group(comm).allgather([extents], [mine]).wait()
+    _group(comm, mine).allgather([extents], [mine]).wait()
     return tuple(int(number) for number in extents)
 
 
-def _rooted(comm: Communicator) -> tuple[Any, list[int]]:
+def _rooted(comm: Communicator, x: Tensor) -> tuple[Any, list[int]]:
     """The ranks' process group, the same whoever of them is the root; and the place in ``comm`` of each of its ranks."""
     order = sorted(range(comm.size), key=comm.ranks.__getitem__)
-    return _group(comm.subgroup(order, name=comm.name)), order
+    return _group(comm.subgroup(order, name=comm.name), x), order
 
 
 def _padded(block: Tensor, numel: int) -> Tensor:
@@ -109,7 +110,7 @@ def native_all_gather(whole: Blocks, comm: Communicator) -> None:
     mine = whole.flat.new_zeros(largest)
     mine[: whole[comm.rank].numel()] = whole[comm.rank]
     gathered = whole.flat if equal else whole.flat.new_empty(comm.size * largest)
-    group = _group(comm)
+    group = _group(comm, whole.flat)
     if largest:
         group._allgather_base(_as_bytes(gathered), _as_bytes(mine)).wait()
     if not equal:
@@ -126,7 +127,7 @@ def native_reduce_scatter(blocks: Blocks, comm: Communicator, op: Op = "sum") ->
         filled[place * largest : place * largest + block.numel()] = block
     options = dist.ReduceScatterOptions()
     options.reduceOp = REDUCE_OPS[op]
-    result, group = filled.new_empty(largest), _group(comm)
+    result, group = filled.new_empty(largest), _group(comm, filled)
     if largest:
         group._reduce_scatter_base(result, filled, options).wait()
     return result[: blocks[comm.rank].numel()]
@@ -136,7 +137,7 @@ def native_all_to_all(blocks: Blocks, received: Blocks, comm: Communicator) -> N
     """Block j goes to rank j. ``received`` is filled."""
     itemsize = blocks.flat.element_size()
     sent, came = ([block.numel() * itemsize for block in side] for side in (blocks, received))
-    group = _group(comm)
+    group = _group(comm, blocks.flat)
     group.alltoall_base(_as_bytes(received.flat), _as_bytes(blocks.flat), came, sent, dist.AllToAllOptions()).wait()
 
 
@@ -145,7 +146,8 @@ def _as_bytes(x: Tensor) -> Tensor:
     return x.as_strided(x.shape, (1,)).view(torch.uint8)
 
 
-def _group(comm: Communicator) -> Any:
-    """The ranks' process group, once all have made the same call."""
+def _group(comm: Communicator, x: Tensor) -> Any:
+    """The ranks' process group, once all have made the same call, on tensors of which there are numbers."""
+    check_numbers(x)
     dissemination_barrier(comm, "same call?")
     return comm.native_group()

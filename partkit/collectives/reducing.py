@@ -19,8 +19,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from partkit.communicator import describe
-from partkit.communicator.memory import is_idle
+from partkit.communicator import describe, is_idle
 from partkit.transport.base import Combine
 
 Op = Literal["sum", "mean", "product", "min", "max"]

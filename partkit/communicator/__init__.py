@@ -28,7 +28,9 @@ from partkit.communicator.context import at_one_line as at_one_line
 from partkit.communicator.group import Communicator as Communicator
 from partkit.communicator.group import current as current
 from partkit.communicator.memory import check_dense as check_dense
+from partkit.communicator.memory import is_idle as is_idle
 from partkit.communicator.memory import is_plain as is_plain
+from partkit.communicator.memory import join as join
 from partkit.communicator.memory import packed as packed
 from partkit.communicator.messages import NotInGroup as NotInGroup
 from partkit.communicator.naming import call_site as call_site

@@ -90,17 +90,24 @@ class Pending:
             context.num_messages[counted] = seq + 1
         context.progress += 1
         context.pending[id(self)] = self
-        transport = context.transport
-        self._start = transport.now()
+        self._start = context.transport.now()
         self._work: Work | None
-        if kind == "send":
-            self._work = transport.isend(tensor, peer, wire)
-        elif first is not None:
-            self._work = transport.irecv_first(tensor, peer, wire, first.timeout)
-        elif combine is None or target is not None:
-            self._work = transport.irecv(tensor, peer, wire)
-        else:
-            self._work = transport.irecv(tensor, peer, wire, combine)
+        try:
+            self._work = self._post(peer, wire, combine, first)
+        except ValueError:  # the wire does not take it: nothing is under way
+            del context.pending[id(self)]
+            raise
+
+    def _post(self, peer: int, wire: str, combine: Combine | None, first: Patience | None) -> Work:
+        """Hand it to the wire."""
+        transport = self._context.transport
+        if self._kind == "send":
+            return transport.isend(self.tensor, peer, wire)
+        if first is not None:
+            return transport.irecv_first(self.tensor, peer, wire, first.timeout)
+        if combine is None or self._target is not None:
+            return transport.irecv(self.tensor, peer, wire)
+        return transport.irecv(self.tensor, peer, wire, combine)
 
     def wait(self) -> Tensor:
         """Block until done; the second time returns at once. Gives the sent tensor, or the filled buffer.

@@ -144,3 +144,16 @@ class Transport(Protocol):
 def is_plain(x: Tensor) -> bool:
     """Whether a tensor can travel as it is: one block of memory, without a history."""
     return x.layout is torch.strided and x.is_contiguous() and not (x.requires_grad or x.is_neg() or x.is_conj())
+
+
+def check_numbers(x: Tensor) -> None:
+    """Refuse a tensor on the "meta" device, of which there is only the shape; for wires between processes, which gloo would end.
+
+    Raises:
+        ValueError: it has no numbers.
+    """
+    if x.is_meta:
+        raise ValueError(
+            f"a tensor of {x.numel()} elements of {x.dtype} is on the meta device: it has a shape but no numbers, so it can't be sent or received; "
+            'give it memory first (a module: module.to_empty(device="cpu"), then set its parameters), or simulate: SimulatedWorld(n, numbers=False)'
+        )

@@ -27,7 +27,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from partkit.transport.base import Combine, Exchange, Work, is_plain
+from partkit.transport.base import Combine, Exchange, Work, check_numbers, is_plain
 from partkit.virtual_time import Computation
 
 c10d: Any = dist  # its stubs lack what is used here
@@ -107,6 +107,7 @@ class ProcessGroupTransport:
 
     def post_send(self, tensor: Tensor, dst: int, number: int) -> Work:
         """To another rank."""
+        check_numbers(tensor)
         work: Work
         if 0 < tensor.nbytes <= SEGMENT:
             work = self._group.send([tensor], dst, number)
@@ -118,6 +119,7 @@ class ProcessGroupTransport:
 
     def post_recv(self, buffer: Tensor, src: int, number: int) -> Work:
         """From another rank."""
+        check_numbers(buffer)
         work: Work
         if 0 < buffer.nbytes <= SEGMENT:
             work = self._group.recv([buffer], src, number)

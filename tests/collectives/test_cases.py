@@ -258,3 +258,26 @@ def test_case_H10_one_element_may_have_any_stride(operation: str, algorithm: str
     for rank, result in enumerate(live_world(2).run(lambda comm: call(operation, parts[comm.rank], comm, algorithm=algorithm))):
         right = expected(operation, parts, rank)
         assert (result is None and right is None) or (right is not None and torch.equal(result, right))
+
+
+# -- tensors without numbers -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.live
+def test_tensors_without_numbers_are_refused_where_they_would_travel(live_world: Live) -> None:
+    """gloo ends the process that hands it such a tensor."""
+
+    def each(comm: Communicator) -> list[tuple[str, str]]:
+        accepted = []
+        for operation, algorithm in [*EVERY, *NATIVE]:
+            try:
+                call(operation, torch.ones(4, device="meta"), comm, algorithm=algorithm)
+                accepted.append((operation, algorithm))
+            except ValueError as refusal:
+                assert "on the meta device: it has a shape but no numbers" in str(refusal)
+        return accepted
+
+    world = live_world(2)
+    before = world.pids
+    assert list(world.run(each)) == [[], []]
+    assert world.pids == before
